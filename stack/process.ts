@@ -1,0 +1,85 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** A process that can be recognised later, when its number may belong to another one. */
+export interface ProcessId {
+  pid: number
+  /** When it started, in the system's own words; equal text means the same process. */
+  birth: string
+}
+
+/**
+ * Tells when a process started, or undefined when no such process runs.
+ * A zombie counts as gone: in a container nobody may ever collect it.
+ */
+export function birthOf(pid: number): string | undefined {
+  if (process.platform === 'linux') {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      // The command name may hold spaces and parentheses, so the fields are counted from its end.
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
+    } catch {
+      return undefined
+    }
+  }
+  try {
+    const line = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim()
+    return line === '' || line.startsWith('Z') ? undefined : line.replace(/^\S+\s+/, '')
+  } catch {
+    return undefined
+  }
+}
+
+/** The identity of a running process, or undefined when it doesn't run. */
+export function identify(pid: number): ProcessId | undefined {
+  const birth = birthOf(pid)
+  return birth === undefined ? undefined : { pid, birth }
+}
+
+/** Whether exactly this process still runs. */
+export function isRunning(id: ProcessId): boolean {
+  return birthOf(id.pid) === id.birth
+}
+
+/** Sends a signal; a process that is gone already is not an error. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/**
+ * Waits until a condition holds.
+ * @throws when it doesn't within `timeoutMs`; the message is `what`.
+ */
+export async function until<T>(
+  condition: () => T | undefined | false | Promise<T | undefined | false>,
+  what: string,
+  timeoutMs: number,
+  everyMs = 20,
+): Promise<T> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const value = await condition()
+    if (value !== undefined && value !== false) return value
+    if (performance.now() > deadline) throw new Error(`${what} (waited ${timeoutMs} ms)`)
+    await pause(everyMs)
+  }
+}
+
+/** Ends a process of an earlier run: politely first, by force after `graceMs`. Returns whether it ran. */
+export async function endProcess(id: ProcessId, polite: NodeJS.Signals, graceMs: number): Promise<boolean> {
+  if (!isRunning(id)) return false
+  signal(id.pid, polite)
+  try {
+    await until(() => !isRunning(id), `process ${id.pid} ignores ${polite}`, graceMs)
+  } catch {
+    signal(id.pid, 'SIGKILL')
+    await until(() => !isRunning(id), `process ${id.pid} can't be ended`, 5_000)
+  }
+  return true
+}
