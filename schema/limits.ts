@@ -1,0 +1,91 @@
+/**
+ * Every bound of the product, in one place, units last in the name.
+ * The assertions at the end say how they relate; they run when the module loads, so a wrong edit can't start.
+ */
+export const limits = {
+  /** Claims decided by one arbitration call (Redis time per call stays well under a millisecond). */
+  claimsPerCallMax: 64,
+  /** Arbitration calls in flight per isolate and bucket. Two keep Redis busy while a reply travels. */
+  callsInFlightMax: 2,
+  /** Claims waiting for a call in one isolate and bucket; beyond it the answer is BUSY at once. */
+  claimsWaitingMax: 4096,
+  /** A follower's own deadline for its verdict; past it the answer is OUTCOME_UNKNOWN. */
+  claimDeadlineMs: 3000,
+  /** Deadline of the arbitration call itself: shorter, so that the leader hears of it before its followers give up. */
+  arbiterCallTimeoutMs: 2500,
+
+  /** Coupon stock of one bucket, so that no Redis key grows big (DESIGN §4). */
+  bucketQuotaMax: 100_000,
+  bucketsMax: 1024,
+  /** Largest quota of a campaign. Keeps every counter far below 2^53 in Lua and in JavaScript. */
+  campaignQuotaMax: 100_000_000,
+  perUserLimitMax: 100,
+
+  userIdCharsMax: 256,
+  deviceIdCharsMax: 128,
+  idempotencyKeyCharsMin: 1,
+  idempotencyKeyCharsMax: 128,
+  claimTokenCharsMax: 1400,
+  loginTokenCharsMax: 4096,
+  /** Largest request body read by the edge; a claim has none. */
+  requestBodyBytesMax: 16_384,
+
+  /** Claim tokens may be fetched this long before the start, and live until the end or this long. */
+  tokenLeadMs: 10 * 60_000,
+  tokenLifetimeMs: 30 * 60_000,
+  /** Clock leeway, both ways, for every signed instant (case-K6). */
+  clockLeewayMs: 5_000,
+  /** A ticket lets its bearer read one claim's status and events. */
+  ticketLifetimeMs: 24 * 3_600_000,
+  /** An edge→core assertion lives as long as the request that it accompanies. */
+  assertionLifetimeMs: 60_000,
+
+  /** Lease of a bucket and how often the guardian renews it: three renewals may be lost. */
+  leaseMs: 5_000,
+  leaseRenewEveryMs: 1_000,
+  /** The guardian withholds leases beyond these. */
+  drainLagEntriesMax: 20_000,
+  oldestUnsettledMaxMs: 30_000,
+
+  /** Stream entries read by one drain step; an entry holds up to claimsPerCallMax claims. */
+  drainEntriesMax: 64,
+  drainBlockMs: 1_000,
+  /** Pending entries of a silent consumer are taken over after this. */
+  autoclaimIdleMs: 15_000,
+  /** Deliveries after which an entry is split, and its bad claim put to the dead letters. */
+  deliveriesMax: 5,
+
+  outboxBatchMax: 1_000,
+  outboxPollMs: 250,
+
+  sseHeartbeatMs: 15_000,
+  sseLifetimeMs: 10 * 60_000,
+  sseConnectionsPerUserMax: 6,
+  pollAfterMs: 1_000,
+  pollAfterMaxMs: 15_000,
+
+  pageSizeDefault: 50,
+  pageSizeMax: 200,
+
+  /** How stale a campaign view may be in an isolate's memory. */
+  viewTtlMs: 1_000,
+  viewNegativeTtlMs: 5_000,
+  coreTimeoutMs: 2_000,
+  retryAfterMs: 1_000,
+} as const
+
+function assertLimit(holds: boolean, what: string): void {
+  if (!holds) throw new Error(`limits: ${what}`)
+}
+assertLimit(
+  limits.arbiterCallTimeoutMs < limits.claimDeadlineMs,
+  'a call must end before its followers give up',
+)
+assertLimit(limits.leaseRenewEveryMs * 3 < limits.leaseMs, 'a lease must outlive three missed renewals')
+assertLimit(
+  limits.bucketQuotaMax * limits.bucketsMax >= limits.campaignQuotaMax,
+  'buckets must hold the largest quota',
+)
+assertLimit(limits.campaignQuotaMax < 2 ** 53, 'counters must be exact in Lua')
+assertLimit(limits.sseHeartbeatMs < 30_000, 'idle streams are dropped by the platform after about 30 s')
+assertLimit(limits.drainEntriesMax * limits.claimsPerCallMax <= 8192, 'one drain transaction stays bounded')

@@ -1,0 +1,43 @@
+import { z } from 'zod'
+
+/** Shapes of a campaign's rules (GV3), as they stand in a rule version, in requests and in answers. */
+
+const minor = z.string().regex(/^\d{1,15}$/, 'minor units, a string of digits')
+export const moneyShape = z.object({ currency: z.string().regex(/^[A-Z]{3}$/), minor }).strict()
+
+export const benefitShape = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('amount_off'), amount: moneyShape, threshold: moneyShape }).strict(),
+  z
+    .object({
+      kind: z.literal('percent_off'),
+      /** Hundredths of a percent: 1500 is 15 %. */
+      basis_points: z.int().min(1).max(10_000),
+      cap: moneyShape.optional(),
+      threshold: moneyShape,
+    })
+    .strict(),
+  z.object({ kind: z.literal('fixed_price'), price: moneyShape }).strict(),
+  z.object({ kind: z.literal('free_shipping'), threshold: moneyShape }).strict(),
+])
+export type Benefit = z.infer<typeof benefitShape>
+
+export const validityShape = z.discriminatedUnion('kind', [
+  /** Half open: [from, to). */
+  z.object({ kind: z.literal('fixed'), from: z.iso.datetime(), to: z.iso.datetime() }).strict(),
+  /** From the moment of issue, for so many times 24 hours. */
+  z.object({ kind: z.literal('days'), days: z.int().min(1).max(3660) }).strict(),
+])
+export type Validity = z.infer<typeof validityShape>
+
+export const rulesShape = z
+  .object({
+    benefit: benefitShape,
+    validity: validityShape,
+    /** What happens to accepted, not yet delivered claims when the campaign is paused or voided (A4 §12.3). */
+    in_flight: z.enum(['continue', 'cancel']).default('continue'),
+  })
+  .strict()
+export type Rules = z.infer<typeof rulesShape>
+
+export type Availability = 'upcoming' | 'open' | 'paused' | 'sold_out' | 'ended'
+export type AllocationMode = 'first_come' | 'drip' | 'ballot'

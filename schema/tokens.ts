@@ -1,0 +1,114 @@
+import { isRequestId, packRequestId, requestIdOf, timeOfRequestId } from './acceptance.ts'
+import { limits } from './limits.ts'
+import { decodeField, encodeField, type Keyring, seal, unseal } from './sealed.ts'
+
+/**
+ * The four signed texts of the product. All instants are ms since the epoch; user ids are any Unicode text.
+ *
+ *   claim token  a user may claim once, in this campaign, on this device, in this window
+ *   ticket       its bearer may read this claim's status and events
+ *   receipt      this claim was accepted (proof after a loss of Redis)
+ *   assertion    the edge tells the core who the verified user is
+ */
+
+export interface ClaimToken {
+  campaignId: string
+  bucket: number
+  userId: string
+  /** Hash of the device id, see `hash53`; a claim from another device is refused. */
+  deviceHash: string
+  notBeforeMs: number
+  expiresAtMs: number
+  /** 9 six-bit characters, unique per token: a second acceptance under it is refused. */
+  tokenId: string
+}
+
+const claimTokenKind = 'ct1'
+
+export function sealClaimToken(token: ClaimToken, ring: Keyring): string {
+  return seal(
+    claimTokenKind,
+    [
+      token.campaignId,
+      token.bucket.toString(36),
+      token.notBeforeMs.toString(36),
+      token.expiresAtMs.toString(36),
+      token.tokenId,
+      token.deviceHash,
+      encodeField(token.userId),
+    ],
+    ring,
+  )
+}
+
+/** The token, if it is genuine; its campaign, device and window are for the caller to compare. */
+export function unsealClaimToken(text: string, ring: Keyring): ClaimToken | undefined {
+  const fields = unseal(claimTokenKind, text, 7, ring)
+  if (fields === undefined) return undefined
+  return {
+    campaignId: fields[0]!,
+    bucket: Number.parseInt(fields[1]!, 36),
+    notBeforeMs: Number.parseInt(fields[2]!, 36),
+    expiresAtMs: Number.parseInt(fields[3]!, 36),
+    tokenId: fields[4]!,
+    deviceHash: fields[5]!,
+    userId: decodeField(fields[6]!),
+  }
+}
+
+const ticketKind = 'tk1'
+
+/** The expiry follows from the request id's time, so a replayed acceptance carries the same ticket. */
+export function sealTicket(requestId: string, userId: string, ring: Keyring): string {
+  return seal(ticketKind, [packRequestId(requestId), encodeField(userId)], ring)
+}
+
+/** The user whose claim this genuine, unexpired ticket opens, or undefined. */
+export function openTicket(
+  text: string,
+  requestId: string,
+  nowMs: number,
+  ring: Keyring,
+): string | undefined {
+  const fields = unseal(ticketKind, text, 2, ring)
+  if (fields === undefined || !isRequestId(requestId) || packRequestId(requestId) !== fields[0])
+    return undefined
+  if (nowMs >= timeOfRequestId(requestId) + limits.ticketLifetimeMs) return undefined
+  return decodeField(fields[1]!)
+}
+
+export interface Receipt {
+  campaignId: string
+  requestId: string
+  userId: string
+}
+
+const receiptKind = 'rc1'
+
+export function sealReceipt(receipt: Receipt, ring: Keyring): string {
+  return seal(
+    receiptKind,
+    [receipt.campaignId, packRequestId(receipt.requestId), encodeField(receipt.userId)],
+    ring,
+  )
+}
+
+export function unsealReceipt(text: string, ring: Keyring): Receipt | undefined {
+  const fields = unseal(receiptKind, text, 3, ring)
+  if (fields === undefined) return undefined
+  return { campaignId: fields[0]!, requestId: requestIdOf(fields[1]!), userId: decodeField(fields[2]!) }
+}
+
+const assertionKind = 'as1'
+
+export function sealAssertion(userId: string, nowMs: number, ring: Keyring): string {
+  return seal(assertionKind, [(nowMs + limits.assertionLifetimeMs).toString(36), encodeField(userId)], ring)
+}
+
+/** The user that the edge vouches for, or undefined when forged or older than its lifetime (plus leeway). */
+export function openAssertion(text: string, nowMs: number, ring: Keyring): string | undefined {
+  const fields = unseal(assertionKind, text, 2, ring)
+  if (fields === undefined) return undefined
+  if (nowMs > Number.parseInt(fields[0]!, 36) + limits.clockLeewayMs) return undefined
+  return decodeField(fields[1]!)
+}
