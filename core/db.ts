@@ -1,0 +1,102 @@
+import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
+import postgres, { type PostgresType, type Sql, type TransactionSql } from 'postgres'
+
+/**
+ * Access to Postgres. One pool a purpose, so that none can starve another (SC8): reads for users (`query`),
+ * the drain (`issuance`), operators' commands and background rounds (`admin`).
+ */
+
+/** Counters stay far below 2^53 (schema/limits.ts), so bigint columns are numbers. */
+type Types = { bigint: number }
+export type Client = Sql<Types>
+
+export interface Pool {
+  /**
+   * Tagged templates. bigint ⇄ number; timestamptz ⇄ Date (in arrays: pass ISO strings and cast);
+   * jsonb: pass the JSON text with `::jsonb`, read a value. sum() of bigint is numeric: a string, unless cast.
+   */
+  readonly sql: Client
+  /** The same connections, typed by schema/db/tables.ts. */
+  readonly orm: PostgresJsDatabase
+  /**
+   * Runs `work` in one transaction on one connection. It commits when `work` resolves, and rolls back when it
+   * rejects. When the backend dies in between, every further statement of `work` fails too: none ever runs on
+   * another connection, outside the transaction (case-I4).
+   */
+  transaction<T>(work: (sql: TransactionSql<Types>) => Promise<T>): Promise<T>
+}
+
+export interface Database {
+  readonly query: Pool
+  readonly issuance: Pool
+  readonly admin: Pool
+  close(): Promise<void>
+}
+
+export interface DatabaseOptions {
+  url: string
+  /** False behind a pooler in transaction mode, which loses prepared statements (case-I5). */
+  prepare: boolean
+}
+
+interface PoolOptions {
+  max: number
+  statementTimeoutMs: number
+}
+
+const pools = {
+  query: { max: 10, statementTimeoutMs: 2_000 },
+  issuance: { max: 6, statementTimeoutMs: 10_000 },
+  admin: { max: 6, statementTimeoutMs: 10_000 },
+} satisfies Record<string, PoolOptions>
+
+const bigintAsNumber: PostgresType<number> = {
+  to: 20,
+  from: [20],
+  serialize: (value: number) => String(value),
+  parse: (text: string) => Number(text),
+}
+
+export function connectDatabase(options: DatabaseOptions): Database {
+  const query = openPool(options, 'query', pools.query)
+  const issuance = openPool(options, 'issuance', pools.issuance)
+  const admin = openPool(options, 'admin', pools.admin)
+  return {
+    query,
+    issuance,
+    admin,
+    async close() {
+      await Promise.all([query, issuance, admin].map((pool) => pool.sql.end({ timeout: 5 })))
+    },
+  }
+}
+
+function openPool({ url, prepare }: DatabaseOptions, purpose: string, options: PoolOptions): Pool {
+  const sql = postgres(url, {
+    max: options.max,
+    prepare,
+    connect_timeout: 5,
+    idle_timeout: 60,
+    max_lifetime: 30 * 60,
+    types: { bigint: bigintAsNumber },
+    onnotice: () => undefined,
+    connection: {
+      application_name: `tidegate-${purpose}`,
+      statement_timeout: options.statementTimeoutMs,
+      // A client that died without closing must not hold its row locks for longer than a statement may.
+      idle_in_transaction_session_timeout: options.statementTimeoutMs,
+      TimeZone: 'UTC',
+    },
+  })
+  const { parsers, serializers } = sql.options
+  const [parseInstant, serializeInstant] = [parsers[1184]!, serializers[1184]!]
+  const orm = drizzle(sql)
+  // Drizzle turns the client's own conversion of instants off and would leave `sql` with texts.
+  parsers[1184] = parseInstant
+  serializers[1184] = serializeInstant
+  return {
+    sql,
+    orm,
+    transaction: (work) => sql.begin(work) as ReturnType<typeof work>,
+  }
+}

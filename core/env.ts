@@ -1,0 +1,116 @@
+import { z } from 'zod'
+
+/**
+ * The core's configuration. Read once, at start, from the environment; frozen afterwards.
+ * Messages name the variable and its cure and never repeat a value: values may be secrets.
+ */
+
+const url = (protocols: readonly string[], cure: string) =>
+  z
+    .string({ error: `is missing: ${cure}` })
+    .refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
+      error: `is not such a URL: ${cure}`,
+    })
+
+const text = (cure: string) => z.string({ error: `is missing: ${cure}` }).min(1, `is empty: ${cure}`)
+
+const keys = (purpose: string) =>
+  text(`give kid:secret[,kid:secret…], secrets of at least 32 characters, ${purpose}`)
+
+const onOff = (fallback: boolean, cure: string) =>
+  z
+    .enum(['true', 'false', '1', '0'], { error: cure })
+    .optional()
+    .transform((value) => (value === undefined ? fallback : value === 'true' || value === '1'))
+
+const algorithms = ['ES256', 'ES384', 'RS256', 'PS256', 'EdDSA'] as const
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+const shape = z.object({
+  DATABASE_URL: url(['postgres:', 'postgresql:'], 'give postgres://user:password@host:port/database'),
+  REDIS_URL: url(
+    ['redis:', 'rediss:'],
+    'give redis://host:port or rediss://… of the same database the edge uses',
+  ),
+  CORE_HOST: z.string().min(1).default('127.0.0.1'),
+  CORE_PORT: z.coerce
+    .number({ error: 'give a port, or 0 for any free one' })
+    .int('give a port, or 0 for any free one')
+    .min(0, 'give a port, or 0 for any free one')
+    .max(65_535, 'give a port, or 0 for any free one')
+    .default(0),
+  LOGIN_JWKS_URL: url(['http:', 'https:'], 'give the address of the login’s public keys (a JWKS document)'),
+  LOGIN_ISSUER: text('give the `iss` of login tokens'),
+  LOGIN_AUDIENCE: text('give the `aud` of login tokens'),
+  LOGIN_ALGORITHM: z.enum(algorithms, { error: `give one of ${algorithms.join(', ')}` }).default('ES256'),
+  CLAIM_TOKEN_KEYS: keys('the same as at the edge'),
+  RECEIPT_KEYS: keys('the same as at the edge'),
+  CAMPAIGN_ID_KEYS: keys('the same as at the edge'),
+  EDGE_CORE_KEYS: keys('the same as at the edge'),
+  DATABASE_PREPARE: onOff(true, 'give true, or false behind a pooler in transaction mode'),
+  LOG_LEVEL: z.enum(levels, { error: `give one of ${levels.join(', ')}` }).default('info'),
+  TIDEGATE_PARENT: onOff(false, 'give 1 to end with the process that started this one'),
+})
+
+export interface CoreEnv {
+  readonly databaseUrl: string
+  readonly databasePrepare: boolean
+  readonly redisUrl: string
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  readonly login: {
+    readonly jwksUrl: string
+    readonly issuer: string
+    readonly audience: string
+    readonly algorithm: (typeof algorithms)[number]
+  }
+  readonly keys: {
+    readonly claimToken: string
+    readonly receipt: string
+    readonly campaignId: string
+    readonly edgeCore: string
+  }
+  readonly logLevel: (typeof levels)[number]
+  /** End when the parent's pipe to our stdin closes. */
+  readonly endWithParent: boolean
+}
+
+export class ConfigurationError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'ConfigurationError'
+  }
+}
+
+/** @throws ConfigurationError with one line for each variable that is wrong. */
+export function parseEnv(source: Readonly<Record<string, string | undefined>>): CoreEnv {
+  const given = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''))
+  const parsed = shape.safeParse(given)
+  if (!parsed.success)
+    throw new ConfigurationError(
+      parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('\n'),
+    )
+  const env = parsed.data
+  return Object.freeze({
+    databaseUrl: env.DATABASE_URL,
+    databasePrepare: env.DATABASE_PREPARE,
+    redisUrl: env.REDIS_URL,
+    host: env.CORE_HOST,
+    port: env.CORE_PORT,
+    login: Object.freeze({
+      jwksUrl: env.LOGIN_JWKS_URL,
+      issuer: env.LOGIN_ISSUER,
+      audience: env.LOGIN_AUDIENCE,
+      algorithm: env.LOGIN_ALGORITHM,
+    }),
+    keys: Object.freeze({
+      claimToken: env.CLAIM_TOKEN_KEYS,
+      receipt: env.RECEIPT_KEYS,
+      campaignId: env.CAMPAIGN_ID_KEYS,
+      edgeCore: env.EDGE_CORE_KEYS,
+    }),
+    logLevel: env.LOG_LEVEL,
+    endWithParent: env.TIDEGATE_PARENT,
+  })
+}
