@@ -3,7 +3,7 @@ import { type Decision, decisionOf } from '../schema/decision.ts'
 import { limits } from '../schema/limits.ts'
 import { type Bucket, gateKey, logKey, usersKey } from './keys.ts'
 import { ArbiterError, type ScriptRunner } from './runner.ts'
-import { scripts } from './scripts.generated.ts'
+import { type Script, scripts } from './scripts.generated.ts'
 
 /** One claim as it is sent to the arbiter. */
 export interface ClaimArgs {
@@ -38,11 +38,31 @@ export interface ClaimReply {
  * @param nowMs the instant to decide at; without it the server's clock, which is what production uses.
  * @throws ArbiterError; nothing was decided unless its failure is `unknown`.
  */
-export async function claim(
+export function claim(
   runner: ScriptRunner,
   bucket: Bucket,
   claims: readonly ClaimArgs[],
   nowMs?: number,
+): Promise<ClaimReply> {
+  return decide(scripts.claim, runner, bucket, claims, nowMs)
+}
+
+/** Records 1 to 64 ballot entries: decided like claims, but no stock is taken. Same errors as `claim`. */
+export function enterBallot(
+  runner: ScriptRunner,
+  bucket: Bucket,
+  entries: readonly ClaimArgs[],
+  nowMs?: number,
+): Promise<ClaimReply> {
+  return decide(scripts.enter, runner, bucket, entries, nowMs)
+}
+
+async function decide(
+  script: Script,
+  runner: ScriptRunner,
+  bucket: Bucket,
+  claims: readonly ClaimArgs[],
+  nowMs: number | undefined,
 ): Promise<ClaimReply> {
   const n = claims.length
   if (n < 1 || n > limits.claimsPerCallMax)
@@ -55,7 +75,7 @@ export async function claim(
     args[1 + i] = userId
     args[1 + n + i] = packed
   }
-  const reply = await runner.run(scripts.claim, [gateKey(bucket), usersKey(bucket), logKey(bucket)], args)
+  const reply = await runner.run(script, [gateKey(bucket), usersKey(bucket), logKey(bucket)], args)
   return parseClaimReply(reply, claims)
 }
 

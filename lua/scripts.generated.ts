@@ -21,9 +21,9 @@ export const scripts = {
   compensate: {
     name: 'compensate',
     keyCount: 2,
-    source: "local gate_key, users_key = KEYS[1], KEYS[2]\nlocal user, request = ARGV[1], ARGV[2]\n\nlocal gate = redis.call('HMGET', gate_key, 'remaining', 'returned', 'settled', 'epoch')\nif not gate[1] then return 'not_ready' end\nlocal record = redis.call('HGET', users_key, user)\nif not record then return 'missing' end\n\nfor at = 1, #record, 44 do\n  if string.sub(record, at, at + 20) == request then\n    local old = string.sub(record, at + 43, at + 43)\n    if old == 'R' then return 'already' end\n    if old == 'D' then return 'delivered' end\n    local settled = tonumber(gate[3])\n    if old ~= 'X' then settled = settled + 1 end\n    redis.call('HSET', users_key, user, string.sub(record, 1, at + 42) .. 'R' .. string.sub(record, at + 44))\n    redis.call('HSET', gate_key, 'remaining', string.format('%.0f', tonumber(gate[1]) + 1),\n      'returned', string.format('%.0f', tonumber(gate[2]) + 1), 'settled', string.format('%.0f', settled),\n      'epoch', string.format('%.0f', tonumber(gate[4]) + 1))\n    return 'returned'\n  end\nend\nreturn 'missing'\n",
-    sha1: '8dbf26fa380da5d2f46fa00c40e1ff271b6ef09b',
-    keyLockingSha1: 'c26cebfdabbf2902c9f0543cc3b8507406bc5e3d',
+    source: "local gate_key, users_key = KEYS[1], KEYS[2]\nlocal user, request = ARGV[1], ARGV[2]\n\nlocal gate = redis.call('HMGET', gate_key, 'remaining', 'returned', 'settled', 'epoch')\nif not gate[1] then return 'not_ready' end\nlocal record = redis.call('HGET', users_key, user)\nif not record then return 'missing' end\n\nfor at = 1, #record, 44 do\n  if string.sub(record, at, at + 20) == request then\n    local old = string.sub(record, at + 43, at + 43)\n    if old == 'R' then return 'already' end\n    if old == 'D' then return 'delivered' end\n    if old == 'B' then return 'entry' end\n    local settled = tonumber(gate[3])\n    if old ~= 'X' then settled = settled + 1 end\n    redis.call('HSET', users_key, user, string.sub(record, 1, at + 42) .. 'R' .. string.sub(record, at + 44))\n    redis.call('HSET', gate_key, 'remaining', string.format('%.0f', tonumber(gate[1]) + 1),\n      'returned', string.format('%.0f', tonumber(gate[2]) + 1), 'settled', string.format('%.0f', settled),\n      'epoch', string.format('%.0f', tonumber(gate[4]) + 1))\n    return 'returned'\n  end\nend\nreturn 'missing'\n",
+    sha1: '4340050e0f0e37bb8729737945723d525139d0ef',
+    keyLockingSha1: '373313b0eaf5744dbb3de10765f250336f019060',
   },
   configure: {
     name: 'configure',
@@ -31,6 +31,20 @@ export const scripts = {
     source: "local gate_key = KEYS[1]\nlocal version = tonumber(ARGV[1])\n\nlocal current = tonumber(redis.call('HGET', gate_key, 'config_version'))\nif not current then return 'not_ready' end\nif version < current then return 'stale' end\nif version == current then return 'same' end\n\nredis.call('HSET', gate_key, 'config_version', ARGV[1], 'state', ARGV[2], 'rule_version', ARGV[3],\n  'starts_at', ARGV[4], 'ends_at', ARGV[5], 'per_user_limit', ARGV[6], 'drip', ARGV[7], 'pace', ARGV[8])\nreturn 'applied'\n",
     sha1: '5f494da8ea6b62d04674a05b1a18dd3170c1e124',
     keyLockingSha1: 'ce3c0e2a922389cf27a0e76889a6795779b98595',
+  },
+  deposit: {
+    name: 'deposit',
+    keyCount: 2,
+    source: "local gate_key, moves_key = KEYS[1], KEYS[2]\nlocal id, amount = ARGV[1], tonumber(ARGV[2])\n\nlocal gate = redis.call('HMGET', gate_key, 'remaining', 'allocated', 'epoch')\nif not gate[1] then return 'not_ready' end\nlocal done = redis.call('HGET', moves_key, id)\nif done then return 'already ' .. string.gsub(done, '%+', '') end\n\nredis.call('HSET', moves_key, id, string.format('+%.0f', amount))\nredis.call('HSET', gate_key, 'remaining', string.format('%.0f', tonumber(gate[1]) + amount),\n  'allocated', string.format('%.0f', tonumber(gate[2]) + amount),\n  'epoch', string.format('%.0f', tonumber(gate[3]) + 1))\nreturn string.format('moved %.0f', amount)\n",
+    sha1: '1e637224d6d3ea255b183bfa471155db1ee1245d',
+    keyLockingSha1: 'b344d836d6d2fd4f1285668a8433d6da203fbd8c',
+  },
+  enter: {
+    name: 'enter',
+    keyCount: 3,
+    source: "local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]\nlocal n = (#ARGV - 1) / 2\n\nlocal gate = redis.call('HMGET', gate_key, 'state', 'epoch', 'rule_version', 'starts_at', 'ends_at',\n  'remaining', 'lease_until')\nlocal state = gate[1]\nif not state then\n  return '0 0 0 0 0 0 1000\\n' .. string.rep('N', n) .. '\\n'\nend\n\nlocal now = tonumber(ARGV[1])\nif not now then\n  local time = redis.call('TIME')\n  now = time[1] * 1000 + math.floor(time[2] / 1000)\nend\nlocal closed = false\nif state == 'VOIDED' then closed = 'V'\nelseif state == 'ENDED' then closed = 'E'\nelseif state == 'PAUSED' then closed = 'P'\nelseif now < tonumber(gate[4]) then closed = 'S'\nelseif now >= tonumber(gate[5]) then closed = 'E'\nelseif now >= tonumber(gate[7]) then closed = 'B'\nend\n\nlocal sub = string.sub\nlocal stamp, rest = '', now\nlocal digits = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz'\nfor _ = 1, 8 do\n  local digit = rest % 64\n  stamp = sub(digits, digit + 1, digit + 1) .. stamp\n  rest = (rest - digit) / 64\nend\n\nlocal records = redis.call('HMGET', users_key, unpack(ARGV, 2, n + 1))\nlocal letters, replays, fresh, entry, width = {}, {}, {}, {}, 0\nfor i = 1, n do\n  local user, claim = ARGV[i + 1], ARGV[n + 1 + i]\n  local record = fresh[user] or records[i]\n  local letter = closed or 'A'\n  if record then\n    -- One entry a user: there is one record.\n    if sub(record, 22, 30) == sub(claim, 14, 22) then\n      if sub(record, 31, 34) == sub(claim, 23, 26) then\n        letter = 'Y'\n        replays[#replays + 1] = sub(record, 1, 21)\n      else\n        letter = 'M'\n      end\n    elseif sub(record, 35, 43) == sub(claim, 27, 35) then letter = 'T'\n    elseif not closed then letter = 'L'\n    end\n  end\n  if letter == 'A' then\n    local mine = stamp .. claim .. 'B'\n    fresh[user] = mine\n    width = width + 2\n    entry[width - 1], entry[width] = user, mine\n  end\n  letters[i] = letter\nend\n\nif width > 0 then\n  redis.call('XADD', log_key, '*', 'b', gate[3] .. ':' .. gate[2], unpack(entry))\n  redis.call('HSET', users_key, unpack(entry))\n  redis.call('HINCRBY', gate_key, 'entered', string.format('%.0f', width / 2))\nend\nreturn gate[2] .. ' ' .. gate[6] .. ' ' .. gate[7] .. ' ' .. string.format('%.0f', now) .. ' ' .. gate[4] .. ' '\n  .. gate[5] .. ' 1000\\n' .. table.concat(letters) .. '\\n' .. table.concat(replays)\n",
+    sha1: 'cfec8841a30bf47a58d2a02d211e599ed5363b07',
+    keyLockingSha1: '79b4fa1da5281cc8b46f75e6eed9a5a5f57f1aa4',
   },
   inspect: {
     name: 'inspect',
@@ -46,6 +60,27 @@ export const scripts = {
     sha1: '294d59ac190d2da85a6510c142d09491c807201d',
     keyLockingSha1: 'e567039a5aed70d854fc5eabce18033979908d59',
   },
+  rebuild_begin: {
+    name: 'rebuild_begin',
+    keyCount: 3,
+    source: "local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]\n\nlocal made = redis.pcall('XGROUP', 'CREATE', log_key, ARGV[1], '0', 'MKSTREAM')\nif made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then return redis.error_reply(made.err) end\nredis.call('DEL', gate_key, users_key)\nreturn string.format('%.0f', redis.call('XLEN', log_key))\n",
+    sha1: 'b534ac907bc09b324988864fc5d38d1597eca0da',
+    keyLockingSha1: '304e98bb4475145bfa718548d65edc529d9b3a2a',
+  },
+  rebuild_finish: {
+    name: 'rebuild_finish',
+    keyCount: 4,
+    source: "local gate_key, log_key, moves_key = KEYS[1], KEYS[3], KEYS[4]\n\nif redis.call('EXISTS', gate_key) == 1 then return 'open' end\nif redis.call('XLEN', log_key) > 0 then return 'unsettled' end\n\nredis.call('DEL', moves_key)\nfor from = 16, #ARGV, 2000 do\n  redis.call('HSET', moves_key, unpack(ARGV, from, math.min(from + 1999, #ARGV)))\nend\nredis.call('HSET', gate_key, 'state', ARGV[1], 'epoch', ARGV[2], 'config_version', ARGV[3],\n  'rule_version', ARGV[4], 'starts_at', ARGV[5], 'ends_at', ARGV[6], 'per_user_limit', ARGV[7],\n  'allocated', ARGV[8], 'remaining', ARGV[9], 'accepted', ARGV[10], 'settled', ARGV[11],\n  'returned', ARGV[12], 'lease_until', '0', 'final', ARGV[13], 'drip', ARGV[14], 'pace', ARGV[15])\nreturn 'rebuilt'\n",
+    sha1: 'f639e2449dfb24373566174e926b07262ca9f446',
+    keyLockingSha1: '6d073674d334175aafd297f28b57933f1fed18c7',
+  },
+  rebuild_load: {
+    name: 'rebuild_load',
+    keyCount: 2,
+    source: "if redis.call('EXISTS', KEYS[1]) == 1 then return 'open' end\nfor from = 1, #ARGV, 2000 do\n  redis.call('HSET', KEYS[2], unpack(ARGV, from, math.min(from + 1999, #ARGV)))\nend\nreturn 'loaded'\n",
+    sha1: '14b4d71d62ba33c40c99515c92bd264918e2638e',
+    keyLockingSha1: '5aa4758220f4b4b0b5ddfcce1f91d5c320824963',
+  },
   renew_lease: {
     name: 'renew_lease',
     keyCount: 1,
@@ -56,9 +91,9 @@ export const scripts = {
   settle: {
     name: 'settle',
     keyCount: 3,
-    source: "local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]\nlocal group, entries = ARGV[1], tonumber(ARGV[2])\nlocal first = entries + 3\nlocal count = (#ARGV - first + 1) / 3\n\nlocal settled, missing = 0, 0\nlocal fields, width = {}, 0\nif count > 0 then\n  local users, records = {}, {}\n  for i = 1, count do users[i] = ARGV[first + (i - 1) * 3] end\n  -- Chunks keep unpack within Lua's stack.\n  for from = 1, count, 1000 do\n    local part = redis.call('HMGET', users_key, unpack(users, from, math.min(from + 999, count)))\n    for i = 1, #part do records[from + i - 1] = part[i] end\n  end\n  local fresh = {}\n  for i = 1, count do\n    local user, request, letter = users[i], ARGV[first + i * 3 - 2], ARGV[first + i * 3 - 1]\n    local record = fresh[user] or records[i]\n    local found = false\n    if record then\n      for at = 1, #record, 44 do\n        if string.sub(record, at, at + 20) == request then\n          found = true\n          local old = string.sub(record, at + 43, at + 43)\n          if (old == 'A' or old == 'V') and old ~= letter then\n            record = string.sub(record, 1, at + 42) .. letter .. string.sub(record, at + 44)\n            fresh[user] = record\n            width = width + 2\n            fields[width - 1], fields[width] = user, record\n            if letter ~= 'V' then settled = settled + 1 end\n          end\n          break\n        end\n      end\n    end\n    if not found then missing = missing + 1 end\n  end\nend\n\nfor from = 1, width, 2000 do\n  redis.call('HSET', users_key, unpack(fields, from, math.min(from + 1999, width)))\nend\nif settled > 0 and redis.call('EXISTS', gate_key) == 1 then\n  redis.call('HINCRBY', gate_key, 'settled', string.format('%.0f', settled))\nend\nif entries > 0 then\n  redis.call('XACK', log_key, group, unpack(ARGV, 3, entries + 2))\n  redis.call('XDEL', log_key, unpack(ARGV, 3, entries + 2))\nend\nreturn string.format('%.0f %.0f', settled, missing)\n",
-    sha1: 'e604d3c47a25da5cc317ba9ac3db336809f62efb',
-    keyLockingSha1: 'af4d29c91c343b29fc44bdf1604fe0e406d8be54',
+    source: "local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]\nlocal group, entries = ARGV[1], tonumber(ARGV[2])\nlocal first = entries + 3\nlocal count = (#ARGV - first + 1) / 3\n\nlocal settled, missing = 0, 0\nlocal fields, width = {}, 0\nif count > 0 then\n  local users, records = {}, {}\n  for i = 1, count do users[i] = ARGV[first + (i - 1) * 3] end\n  -- Chunks keep unpack within Lua's stack.\n  for from = 1, count, 1000 do\n    local part = redis.call('HMGET', users_key, unpack(users, from, math.min(from + 999, count)))\n    for i = 1, #part do records[from + i - 1] = part[i] end\n  end\n  local fresh = {}\n  for i = 1, count do\n    local user, request, letter = users[i], ARGV[first + i * 3 - 2], ARGV[first + i * 3 - 1]\n    local record = fresh[user] or records[i]\n    local found = false\n    if record then\n      for at = 1, #record, 44 do\n        if string.sub(record, at, at + 20) == request then\n          found = true\n          local old = string.sub(record, at + 43, at + 43)\n          if (old == 'A' or old == 'V' or old == 'B') and old ~= letter then\n            record = string.sub(record, 1, at + 42) .. letter .. string.sub(record, at + 44)\n            fresh[user] = record\n            width = width + 2\n            fields[width - 1], fields[width] = user, record\n            -- A ballot entry holds no stock; one held for review still does.\n            if letter ~= 'V' and old ~= 'B' then settled = settled + 1 end\n          end\n          break\n        end\n      end\n    end\n    if not found then missing = missing + 1 end\n  end\nend\n\nfor from = 1, width, 2000 do\n  redis.call('HSET', users_key, unpack(fields, from, math.min(from + 1999, width)))\nend\nif settled > 0 and redis.call('EXISTS', gate_key) == 1 then\n  redis.call('HINCRBY', gate_key, 'settled', string.format('%.0f', settled))\nend\nif entries > 0 then\n  redis.call('XACK', log_key, group, unpack(ARGV, 3, entries + 2))\n  redis.call('XDEL', log_key, unpack(ARGV, 3, entries + 2))\nend\nreturn string.format('%.0f %.0f', settled, missing)\n",
+    sha1: '2eb567878756a6d06307843b7b00831d796c0fb9',
+    keyLockingSha1: 'd5aac5bc31a68d274f15d47c9dc9f0e3f1938427',
   },
   snapshot: {
     name: 'snapshot',
@@ -66,5 +101,12 @@ export const scripts = {
     source: "local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]\n\nlocal gate = redis.call('HMGET', gate_key, 'state', 'epoch', 'config_version', 'rule_version', 'allocated',\n  'remaining', 'accepted', 'settled', 'returned', 'lease_until', 'final')\nif not gate[1] then return 'not_ready' end\n\nlocal now = ARGV[1]\nif now == '' then\n  local time = redis.call('TIME')\n  now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))\nend\nlocal entries, watermark = 0, '0-0'\nif redis.call('EXISTS', log_key) == 1 then\n  entries = redis.call('XLEN', log_key)\n  local info = redis.call('XINFO', 'STREAM', log_key)\n  for i = 1, #info, 2 do\n    if info[i] == 'last-generated-id' then watermark = info[i + 1] end\n  end\nend\nreturn now .. ' ' .. table.concat(gate, ' ') .. ' ' .. redis.call('HLEN', users_key) .. ' ' .. entries\n  .. ' ' .. watermark\n",
     sha1: 'e506e3f98fcddf02b18e658fbef5944017053e14',
     keyLockingSha1: '321786256ee9aaf1125599643ac1f2ed55911d05',
+  },
+  withdraw: {
+    name: 'withdraw',
+    keyCount: 2,
+    source: "local gate_key, moves_key = KEYS[1], KEYS[2]\nlocal id, most = ARGV[1], tonumber(ARGV[2])\n\nlocal gate = redis.call('HMGET', gate_key, 'remaining', 'allocated', 'epoch')\nif not gate[1] then return 'not_ready' end\nlocal done = redis.call('HGET', moves_key, id)\nif done then return 'already ' .. string.gsub(done, '%-', '') end\n\nlocal remaining = tonumber(gate[1])\nlocal amount = math.min(most, remaining)\nredis.call('HSET', moves_key, id, string.format('-%.0f', amount))\nredis.call('HSET', gate_key, 'remaining', string.format('%.0f', remaining - amount),\n  'allocated', string.format('%.0f', tonumber(gate[2]) - amount),\n  'epoch', string.format('%.0f', tonumber(gate[3]) + 1))\nreturn string.format('moved %.0f', amount)\n",
+    sha1: '99a57dc92e29c2c065de7bfee33f3c1d5fec4100',
+    keyLockingSha1: '2a60a7f3f6fda95a46850c99eec6dc0e7b8909e0',
   },
 } as const satisfies Record<string, Script>

@@ -1,7 +1,8 @@
 import { type Acceptance, packRequestId, type RecordState, unpackRecords } from '../schema/acceptance.ts'
 import type { CampaignState } from '../schema/states.ts'
 import { type Bucket, drainGroup, gateKey, logKey, usersKey } from './keys.ts'
-import { ArbiterError, type ScriptRunner } from './runner.ts'
+import { expectParts, expectWord } from './reply.ts'
+import type { ScriptRunner } from './runner.ts'
 import { scripts } from './scripts.generated.ts'
 
 /** States in which a campaign has a gate. */
@@ -21,20 +22,10 @@ export interface GateConfig {
   pace?: { perSecond: number; burst: number }
 }
 
-const drip = (config: GateConfig) =>
+export const dripField = (config: GateConfig) =>
   config.drip ? `${config.drip.initial}:${config.drip.atMs}:${config.drip.everyMs}:${config.drip.amount}` : ''
-const pace = (config: GateConfig) => (config.pace ? `${config.pace.perSecond}:${config.pace.burst}` : '')
-
-function oneOf<const T extends string>(reply: string, words: readonly T[], script: string): T {
-  if (!words.includes(reply as T)) throw new ArbiterError('garbled', `${script}: unexpected reply`)
-  return reply as T
-}
-
-function numbersOf(reply: string, count: number, script: string): string[] {
-  const parts = reply.split(' ')
-  if (parts.length !== count) throw new ArbiterError('garbled', `${script}: unexpected reply`)
-  return parts
-}
+export const paceField = (config: GateConfig) =>
+  config.pace ? `${config.pace.perSecond}:${config.pace.burst}` : ''
 
 /**
  * Opens a bucket's gate with its stock, without a lease. Again: `already`, nothing changes.
@@ -60,11 +51,11 @@ export async function prime(
       String(config.perUserLimit),
       String(stock.amount),
       stock.final ? '1' : '0',
-      drip(config),
-      pace(config),
+      dripField(config),
+      paceField(config),
     ],
   )
-  return oneOf(reply, ['primed', 'already', 'conflict'], 'prime')
+  return expectWord(reply, ['primed', 'already', 'conflict'], 'prime')
 }
 
 /** Pause, resume, end, void, new window or rule version. Older versions are ignored. */
@@ -83,11 +74,11 @@ export async function configure(
       String(config.startsAtMs),
       String(config.endsAtMs),
       String(config.perUserLimit),
-      drip(config),
-      pace(config),
+      dripField(config),
+      paceField(config),
     ],
   )
-  return oneOf(reply, ['applied', 'same', 'stale', 'not_ready'], 'configure')
+  return expectWord(reply, ['applied', 'same', 'stale', 'not_ready'], 'configure')
 }
 
 export interface Lease {
@@ -118,7 +109,7 @@ export async function renewLease(
     [nowMs === undefined ? '' : String(nowMs), String(leaseMs), final ? '1' : '0'],
   )
   if (reply === 'not_ready') return undefined
-  const part = numbersOf(reply, 8, 'renew_lease')
+  const part = expectParts(reply, 8, 'renew_lease')
   return {
     nowMs: Number(part[0]),
     epoch: Number(part[1]),
@@ -151,7 +142,7 @@ export async function settle(
   const args = [drainGroup, String(entryIds.length), ...entryIds]
   for (const { userId, requestId, state } of settlements) args.push(userId, packRequestId(requestId), state)
   const reply = await runner.run(scripts.settle, [gateKey(bucket), usersKey(bucket), logKey(bucket)], args)
-  const part = numbersOf(reply, 2, 'settle')
+  const part = expectParts(reply, 2, 'settle')
   return { settled: Number(part[0]), missing: Number(part[1]) }
 }
 
@@ -161,13 +152,17 @@ export async function compensate(
   bucket: Bucket,
   userId: string,
   requestId: string,
-): Promise<'returned' | 'already' | 'delivered' | 'missing' | 'not_ready'> {
+): Promise<'returned' | 'already' | 'delivered' | 'entry' | 'missing' | 'not_ready'> {
   const reply = await runner.run(
     scripts.compensate,
     [gateKey(bucket), usersKey(bucket)],
     [userId, packRequestId(requestId)],
   )
-  return oneOf(reply, ['returned', 'already', 'delivered', 'missing', 'not_ready'], 'compensate')
+  return expectWord(
+    reply,
+    ['returned', 'already', 'delivered', 'entry', 'missing', 'not_ready'],
+    'compensate',
+  )
 }
 
 /** A bucket's terms of the stock identity at one instant: `allocated = remaining + accepted − returned`. */
@@ -203,7 +198,7 @@ export async function snapshot(
     [nowMs === undefined ? '' : String(nowMs)],
   )
   if (reply === 'not_ready') return undefined
-  const part = numbersOf(reply, 15, 'snapshot')
+  const part = expectParts(reply, 15, 'snapshot')
   return {
     nowMs: Number(part[0]),
     state: part[1] as GateState,

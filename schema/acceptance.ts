@@ -23,6 +23,7 @@ export const recordStates = {
   X: 'rejected, stock not returned yet',
   R: 'returned: stock given back, not counted against the limit',
   V: 'held for review',
+  B: 'ballot entry, no stock taken, not drawn yet',
 } as const
 export type RecordState = keyof typeof recordStates
 

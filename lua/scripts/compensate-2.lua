@@ -5,8 +5,8 @@ certainly not a coupon: a delivered one is refused.
 KEYS  1 gate (hash)   2 users (hash)
 ARGV  1 user id   2 packed request id (21)
 
-Reply 'returned', 'already', 'delivered', 'missing' (no such record: after a loss of Redis the rebuild counts it)
-or 'not_ready'.
+Reply 'returned', 'already', 'delivered', 'entry' (of a ballot: it holds no stock), 'missing' (no such record: after
+a loss of Redis the rebuild counts it) or 'not_ready'.
 ]]
 local gate_key, users_key = KEYS[1], KEYS[2]
 local user, request = ARGV[1], ARGV[2]
@@ -21,6 +21,7 @@ for at = 1, #record, 44 do
     local old = string.sub(record, at + 43, at + 43)
     if old == 'R' then return 'already' end
     if old == 'D' then return 'delivered' end
+    if old == 'B' then return 'entry' end
     local settled = tonumber(gate[3])
     if old ~= 'X' then settled = settled + 1 end
     redis.call('HSET', users_key, user, string.sub(record, 1, at + 42) .. 'R' .. string.sub(record, at + 44))

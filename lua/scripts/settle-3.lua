@@ -1,6 +1,6 @@
 --[[
 Settles what the ledger has committed: marks the users' records, acknowledges and deletes the log entries.
-Repeating it changes nothing: only a record that is still open (A or V) moves.
+Repeating it changes nothing: only a record that is still open (A, V or B) moves.
 
 KEYS  1 gate (hash)   2 users (hash)   3 log (stream)
 ARGV  1 consumer group  2 number of entries e  3 … e+2 entry ids
@@ -33,12 +33,13 @@ if count > 0 then
         if string.sub(record, at, at + 20) == request then
           found = true
           local old = string.sub(record, at + 43, at + 43)
-          if (old == 'A' or old == 'V') and old ~= letter then
+          if (old == 'A' or old == 'V' or old == 'B') and old ~= letter then
             record = string.sub(record, 1, at + 42) .. letter .. string.sub(record, at + 44)
             fresh[user] = record
             width = width + 2
             fields[width - 1], fields[width] = user, record
-            if letter ~= 'V' then settled = settled + 1 end
+            -- A ballot entry holds no stock; one held for review still does.
+            if letter ~= 'V' and old ~= 'B' then settled = settled + 1 end
           end
           break
         end
