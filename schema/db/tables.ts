@@ -55,6 +55,7 @@ export const buckets = pgTable(
     bucket: integer('bucket').notNull(),
     allocated: count('allocated').notNull(),
     primedAt: instant('primed_at'),
+    configVersion: count('config_version').notNull().default(0),
     epoch: count('epoch').notNull(),
   },
   (t) => [primaryKey({ columns: [t.campaignId, t.bucket] })],

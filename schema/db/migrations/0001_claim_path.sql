@@ -26,6 +26,7 @@ CREATE TABLE campaigns (
   -- The maker never approves (GV4), also when the code is wrong.
   CHECK (approved_by IS NULL OR approved_by <> created_by)
 );
+CREATE INDEX campaigns_by_age ON campaigns (created_at, campaign_id);
 
 CREATE TABLE rule_versions (
   campaign_id   text NOT NULL REFERENCES campaigns,
@@ -55,6 +56,8 @@ CREATE TABLE buckets (
   -- Set once its gate was primed. From then on only a rebuild may open it again, never another priming:
   -- a Redis that lost everything looks just like one that was never primed.
   primed_at    timestamptz,
+  -- The newest of the campaign's config_versions that the gate confirmed: 0 before it was primed.
+  config_version bigint NOT NULL DEFAULT 0,
   epoch        bigint NOT NULL DEFAULT 1,
   PRIMARY KEY (campaign_id, bucket)
 );
@@ -177,6 +180,7 @@ CREATE TABLE audit_log (
   after      jsonb
 );
 CREATE INDEX audit_by_target ON audit_log (target, at, audit_id);
+CREATE INDEX audit_by_time ON audit_log (at, audit_id);
 
 -- Answers of commands by idempotency key, scoped to actor and route (case-B4).
 CREATE TABLE idempotency_keys (
