@@ -58,14 +58,16 @@ if gate[11] and gate[11] ~= '' then
     released = released + (math.floor((now - drip_at) / drip_every) + 1) * tonumber(amount)
   end
 end
-local tokens, pace_per_s = 9007199254740992, nil
+local tokens, pace_per_s, pace_at = 9007199254740992, nil, now
 if gate[12] and gate[12] ~= '' then
   local per_s, burst = string.match(gate[12], '^(%d+):(%d+)$')
   pace_per_s, burst = tonumber(per_s), tonumber(burst)
   -- Thousandths of a token, so that low paces lose nothing between calls.
   local held, at = string.match(gate[13] or '', '^(%d+):(%d+)$')
   held, at = tonumber(held) or burst * 1000, tonumber(at) or now
-  tokens = math.min(burst * 1000, held + math.max(0, now - at) * pace_per_s)
+  -- A clock that steps back adds nothing, and nothing twice when it comes forward again.
+  pace_at = math.max(now, at)
+  tokens = math.min(burst * 1000, held + (pace_at - at) * pace_per_s)
 end
 
 local records = redis.call('HMGET', users_key, unpack(ARGV, 2, n + 1))
@@ -136,7 +138,7 @@ if width > 0 then
   local left, taken = string.format('%.0f', remaining), string.format('%.0f', accepted)
   if pace_per_s then
     redis.call('HSET', gate_key, 'remaining', left, 'accepted', taken,
-      'pace_state', string.format('%.0f:%.0f', tokens, now))
+      'pace_state', string.format('%.0f:%.0f', tokens, pace_at))
   else
     redis.call('HSET', gate_key, 'remaining', left, 'accepted', taken)
   end

@@ -13,7 +13,7 @@ local id, amount = ARGV[1], tonumber(ARGV[2])
 local gate = redis.call('HMGET', gate_key, 'remaining', 'allocated', 'epoch')
 if not gate[1] then return 'not_ready' end
 local done = redis.call('HGET', moves_key, id)
-if done then return 'already ' .. string.gsub(done, '%+', '') end
+if done then return 'already ' .. string.gsub(done, '[+-]', '') end
 
 redis.call('HSET', moves_key, id, string.format('+%.0f', amount))
 redis.call('HSET', gate_key, 'remaining', string.format('%.0f', tonumber(gate[1]) + amount),

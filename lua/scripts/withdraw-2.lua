@@ -12,7 +12,7 @@ local id, most = ARGV[1], tonumber(ARGV[2])
 local gate = redis.call('HMGET', gate_key, 'remaining', 'allocated', 'epoch')
 if not gate[1] then return 'not_ready' end
 local done = redis.call('HGET', moves_key, id)
-if done then return 'already ' .. string.gsub(done, '%-', '') end
+if done then return 'already ' .. string.gsub(done, '[+-]', '') end
 
 local remaining = tonumber(gate[1])
 local amount = math.min(most, remaining)
