@@ -1,5 +1,6 @@
 import { drizzle, type PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import postgres, { type PostgresType, type Sql, type TransactionSql } from 'postgres'
+import { guardTransactions } from './transaction.ts'
 
 /**
  * Access to Postgres. One pool a purpose, so that none can starve another (SC8): reads for users (`query`),
@@ -66,7 +67,7 @@ export function connectDatabase(options: DatabaseOptions): Database {
     issuance,
     admin,
     async close() {
-      await Promise.all([query, issuance, admin].map((pool) => pool.sql.end({ timeout: 5 })))
+      await Promise.all([query, issuance, admin].map((pool) => pool.sql.end({ timeout: 2 })))
     },
   }
 }
@@ -82,12 +83,12 @@ function openPool({ url, prepare }: DatabaseOptions, purpose: string, options: P
     onnotice: () => undefined,
     connection: {
       application_name: `tidegate-${purpose}`,
-      statement_timeout: options.statementTimeoutMs,
-      // A client that died without closing must not hold its row locks for longer than a statement may.
-      idle_in_transaction_session_timeout: options.statementTimeoutMs,
       TimeZone: 'UTC',
+      // A pooler in transaction mode refuses these: there they are set on the role or the database.
+      ...(prepare ? timeouts(options.statementTimeoutMs) : {}),
     },
   })
+  guardTransactions(sql)
   const { parsers, serializers } = sql.options
   const [parseInstant, serializeInstant] = [parsers[1184]!, serializers[1184]!]
   const orm = drizzle(sql)
@@ -99,4 +100,28 @@ function openPool({ url, prepare }: DatabaseOptions, purpose: string, options: P
     orm,
     transaction: (work) => sql.begin(work) as ReturnType<typeof work>,
   }
+}
+
+function timeouts(statementTimeoutMs: number) {
+  return {
+    statement_timeout: statementTimeoutMs,
+    // A client that died without closing must not hold its row locks for longer than a statement may.
+    idle_in_transaction_session_timeout: statementTimeoutMs,
+  }
+}
+
+/** SQLSTATEs that tell of the server's condition, not of the statement: it may succeed when sent again. */
+const awayStates = /^(08|53|57P|57014|55P03|40001|40P01)/
+const awayCodes = /^(CONNECT|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)/
+
+/**
+ * Whether a statement failed because Postgres or the way to it is away or overloaded. What it was to change may
+ * have happened or not. Looks through the errors that drizzle wraps.
+ */
+export function isDatabaseAway(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    const { code } = at as { code?: unknown }
+    if (typeof code === 'string' && (awayCodes.test(code) || awayStates.test(code))) return true
+  }
+  return false
 }

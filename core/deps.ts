@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client'
 import type { ScriptRunner } from '../lua/runner.ts'
 import type { Database } from './db.ts'
 import type { CoreEnv } from './env.ts'
+import type { Identity } from './http/identity.ts'
 import type { Keyrings } from './keyrings.ts'
 
 /** What the core's parts are handed by the composition root (core/main.ts). */
@@ -17,6 +18,8 @@ export interface Deps {
   blockingRedis(): Redis
   readonly runner: ScriptRunner
   readonly keyrings: Keyrings
+  /** Proves who calls. */
+  readonly identity: Identity
   /** ms since the epoch. */
   clock(): number
   /** Where parts register what they measure; served at /metrics. */
