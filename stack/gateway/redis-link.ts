@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net'
-import { encodeCommand, FrameReader } from './resp.ts'
+import { type Argument, CommandWriter, FrameReader, MINUS } from './resp.ts'
 
 /** Where Redis is and how to log in. */
 export interface RedisAddress {
@@ -59,6 +59,8 @@ interface Pending {
 const RECONNECT_FIRST_MS = 20
 const RECONNECT_MAX_MS = 500
 const WATCHDOG_PERIOD_MS = 50
+/** A larger buffer served one large command and is better given back than kept for ever. */
+const SPARE_MAX_BYTES = 1024 * 1024
 
 export interface RedisLinkOptions {
   address: RedisAddress
@@ -83,7 +85,9 @@ export class RedisLink {
   #socket: Socket | undefined
   #ready = false
   #closed = false
-  #outbox: (string | Buffer)[] = []
+  readonly #outbox = new CommandWriter()
+  #spare: Buffer | undefined
+  #flushing = false
   #pending: Pending[] = []
   #answered = 0
   #backoffMs = RECONNECT_FIRST_MS
@@ -113,13 +117,13 @@ export class RedisLink {
   }
 
   /**
-   * Sends encoded commands that will have `replies` replies, nothing of others in between.
-   * @returns the frames of the replies, in order.
+   * Sends commands with nothing of others in between.
+   * @returns the frames of their replies, one a command, in order.
    * @throws {RedisLinkError}
    */
-  request(encoded: string | Buffer, replies: number): Promise<Buffer[]> {
+  request(commands: readonly (readonly Argument[])[]): Promise<Buffer[]> {
     if (!this.#ready) return Promise.reject(new RedisLinkError('unavailable'))
-    return this.#send(encoded, replies)
+    return this.#send(commands)
   }
 
   close(): void {
@@ -130,23 +134,24 @@ export class RedisLink {
     this.#settleFirstAttempt()
   }
 
-  #send(encoded: string | Buffer, replies: number): Promise<Buffer[]> {
+  #send(commands: readonly (readonly Argument[])[]): Promise<Buffer[]> {
     return new Promise((resolve, reject) => {
-      this.#pending.push({ replies, frames: [], sentAt: performance.now(), resolve, reject })
-      if (this.#outbox.length === 0) setImmediate(() => this.#flush())
-      this.#outbox.push(encoded)
+      for (const command of commands) this.#outbox.write(command)
+      this.#pending.push({ replies: commands.length, frames: [], sentAt: performance.now(), resolve, reject })
+      if (this.#flushing) return
+      this.#flushing = true
+      setImmediate(() => this.#flush())
     })
   }
 
   #flush(): void {
-    const outbox = this.#outbox
-    this.#outbox = []
-    if (outbox.length === 0 || this.#socket === undefined) return
-    if (outbox.every((part) => typeof part === 'string')) this.#socket.write(outbox.join(''))
-    else
-      this.#socket.write(
-        Buffer.concat(outbox.map((part) => (typeof part === 'string' ? Buffer.from(part) : part))),
-      )
+    this.#flushing = false
+    if (this.#outbox.isEmpty) return
+    const bytes = this.#outbox.take(this.#spare)
+    this.#spare = undefined
+    this.#socket?.write(bytes, () => {
+      if (bytes.buffer.byteLength <= SPARE_MAX_BYTES) this.#spare = Buffer.from(bytes.buffer)
+    })
   }
 
   #open(): void {
@@ -184,11 +189,8 @@ export class RedisLink {
     if (password !== undefined) commands.push(username ? ['AUTH', username, password] : ['AUTH', password])
     if (database !== undefined) commands.push(['SELECT', String(database)])
     commands.push(['CLIENT', 'SETNAME', 'upstash-gateway'], ['PING'])
-    const frames = await this.#send(
-      commands.map((command) => encodeCommand(command)).join(''),
-      commands.length,
-    )
-    const refusal = frames.find((frame) => frame[0] === 45)
+    const frames = await this.#send(commands)
+    const refusal = frames.find((frame) => frame[0] === MINUS)
     if (refusal) throw new Error(refusal.toString('utf8', 1, refusal.length - 2))
   }
 
@@ -236,7 +238,7 @@ export class RedisLink {
     this.#ready = false
     this.#pending = []
     this.#answered = 0
-    this.#outbox = []
+    this.#outbox.take()
     socket?.destroy()
     for (const entry of pending) entry.reject(new RedisLinkError(failure))
   }

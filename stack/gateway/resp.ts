@@ -1,50 +1,118 @@
 /**
- * RESP2, as far as a gateway needs it: commands are encoded once into text, replies are cut into frames but not
- * decoded. A frame is the raw bytes of one whole reply; `reply.ts` turns it into JSON without an intermediate value.
+ * RESP2, as far as a gateway needs it: commands are written straight into the bytes of the next socket write, replies
+ * are cut into frames but not decoded. A frame is the raw bytes of one whole reply; `reply.ts` turns it into JSON
+ * without a value in between.
  */
 
 /** One argument of a command: text (sent as UTF-8) or raw bytes. */
 export type Argument = string | Buffer
 
-/**
- * Encodes one command as a RESP array of bulk strings.
- * Returns text when all arguments are text, since joining strings of many commands into one write is the cheapest way.
- */
-export function encodeCommand(args: readonly Argument[]): string | Buffer {
-  let text = `*${args.length}\r\n`
-  for (let i = 0; i < args.length; i++) {
-    const arg = args[i] as Argument
-    if (typeof arg !== 'string') return encodeBinaryCommand(args)
-    text += `$${utf8Length(arg)}\r\n${arg}\r\n`
+/** One command with its arguments, the name first. */
+export type Command = Argument[]
+
+const ROOM_BYTES = 64 * 1024
+/** Up to here a loop in JavaScript beats a call into the runtime [measured: 135 arguments, 6 kB, in 6 µs; by joining text 12]. */
+const SHORT_TEXT = 24
+
+/** Collects encoded commands in one growing buffer, to leave in one write. */
+export class CommandWriter {
+  #bytes: Buffer = Buffer.allocUnsafeSlow(ROOM_BYTES)
+  #end = 0
+
+  get isEmpty(): boolean {
+    return this.#end === 0
   }
-  return text
-}
 
-function encodeBinaryCommand(args: readonly Argument[]): Buffer {
-  const parts: Buffer[] = [Buffer.from(`*${args.length}\r\n`)]
-  for (const arg of args) {
-    const bytes = typeof arg === 'string' ? Buffer.from(arg) : arg
-    parts.push(Buffer.from(`$${bytes.length}\r\n`), bytes, CRLF)
+  /** Adds one command as a RESP array of bulk strings. */
+  write(command: readonly Argument[]): void {
+    this.#reserve(16)
+    this.#header(STAR, command.length)
+    for (let i = 0; i < command.length; i++) {
+      const arg = command[i] as Argument
+      if (typeof arg === 'string') this.#text(arg)
+      else this.#binary(arg)
+    }
   }
-  return Buffer.concat(parts)
-}
 
-const CRLF = Buffer.from('\r\n')
+  /** Hands over what was collected and goes on with `spare`, a buffer handed over before and done with, if given. */
+  take(spare?: Buffer): Buffer {
+    const taken = this.#bytes.subarray(0, this.#end)
+    this.#bytes = spare ?? Buffer.allocUnsafeSlow(ROOM_BYTES)
+    this.#end = 0
+    return taken
+  }
 
-/** Short ASCII text, nearly every argument, is counted here: calling into the runtime would cost more than the loop. */
-function utf8Length(text: string): number {
-  const length = text.length
-  if (length > 64) return Buffer.byteLength(text)
-  for (let i = 0; i < length; i++) if (text.charCodeAt(i) > 127) return Buffer.byteLength(text)
-  return length
+  #text(text: string): void {
+    const length = text.length
+    this.#reserve(length * 3 + 32)
+    const start = this.#end
+    this.#header(DOLLAR, length)
+    const written = length > SHORT_TEXT ? this.#bytes.write(text, this.#end, 'utf8') : this.#ascii(text)
+    if (written === length) {
+      this.#end += length
+    } else {
+      // Not ASCII, so the length in the header was wrong: once more with the length in bytes.
+      this.#end = start
+      this.#header(DOLLAR, Buffer.byteLength(text))
+      this.#end += this.#bytes.write(text, this.#end, 'utf8')
+    }
+    this.#crlf()
+  }
+
+  /** Writes the text at the end without moving it; gives its length, or -1 if it is not ASCII. */
+  #ascii(text: string): number {
+    const bytes = this.#bytes
+    const end = this.#end
+    for (let i = 0; i < text.length; i++) {
+      const unit = text.charCodeAt(i)
+      if (unit > 127) return -1
+      bytes[end + i] = unit
+    }
+    return text.length
+  }
+
+  #binary(arg: Buffer): void {
+    this.#reserve(arg.length + 32)
+    this.#header(DOLLAR, arg.length)
+    this.#end += arg.copy(this.#bytes, this.#end)
+    this.#crlf()
+  }
+
+  #header(type: number, count: number): void {
+    const bytes = this.#bytes
+    bytes[this.#end++] = type
+    if (count < 10) {
+      bytes[this.#end++] = 48 + count
+    } else if (count < 100) {
+      bytes[this.#end++] = 48 + Math.floor(count / 10)
+      bytes[this.#end++] = 48 + (count % 10)
+    } else {
+      this.#end += bytes.write(String(count), this.#end, 'latin1')
+    }
+    this.#crlf()
+  }
+
+  #crlf(): void {
+    this.#bytes[this.#end++] = CARRIAGE_RETURN
+    this.#bytes[this.#end++] = LINE_FEED
+  }
+
+  #reserve(room: number): void {
+    const needed = this.#end + room
+    if (needed <= this.#bytes.length) return
+    const grown = Buffer.allocUnsafeSlow(needed * 2)
+    this.#bytes.copy(grown, 0, 0, this.#end)
+    this.#bytes = grown
+  }
 }
 
 const CARRIAGE_RETURN = 13
-const PLUS = 43
-const MINUS = 45
-const COLON = 58
-const DOLLAR = 36
-const STAR = 42
+const LINE_FEED = 10
+export const PLUS = 43
+export const MINUS = 45
+export const COLON = 58
+export const DOLLAR = 36
+export const STAR = 42
 
 /** Redis sent something that is not RESP2; the connection can no longer be trusted. */
 export class RespProtocolError extends Error {}
