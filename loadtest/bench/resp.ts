@@ -61,7 +61,9 @@ export interface DriveOptions {
   connections: number
   /** Requests outstanding on each connection. */
   depth: number
-  /** Gives the next request, or undefined when there is no more. Several requests may be joined in one buffer. */
+  /** Commands joined in one buffer of `next`; 1 unless given. */
+  repliesPerRequest?: number
+  /** Gives the next request, or undefined when there is no more. */
   next(): Buffer | undefined
 }
 
@@ -93,7 +95,7 @@ export async function drive(options: DriveOptions): Promise<DriveResult> {
               if (request === undefined) drained = true
               else {
                 batch.push(request)
-                sent++
+                sent += options.repliesPerRequest ?? 1
               }
             }
             if (batch.length > 0) socket.write(batch.length === 1 ? batch[0]! : Buffer.concat(batch))
