@@ -1,0 +1,135 @@
+import type { ClaimReply } from '../lua/claim.ts'
+import { assertNever } from '../schema/assert.ts'
+import { isCampaignId } from '../schema/campaignId.ts'
+import { decisions, type Refusal } from '../schema/decision.ts'
+import { keyFingerprint, paramsFingerprint } from '../schema/hash.ts'
+import { limits } from '../schema/limits.ts'
+import type { ProblemExtras } from '../schema/problem.ts'
+import type { Keyring } from '../schema/sealed.ts'
+import { type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
+import { acceptanceBody } from './acceptance.ts'
+import type { Keyrings } from './config.ts'
+import type { GroupCommit, Outcome } from './groupCommit.ts'
+import type { Lifetime } from './lifetime.ts'
+import { bearer, type Logins } from './login.ts'
+import { deviceHashOf } from './mac.ts'
+import type { RandomText } from './random.ts'
+import { instant, type Refuse } from './refusal.ts'
+import { deviceIdOf, isIdempotencyKey, malformed, refuseBody } from './request.ts'
+
+export interface ClaimParts {
+  readonly keys: Keyrings
+  readonly logins: Logins
+  readonly arbiter: GroupCommit
+  readonly random: RandomText
+  readonly refuse: Refuse
+  clock(): number
+}
+
+/**
+ * `POST /v1/campaigns/{id}/claims`, the hot path: the cheapest refusal first, one HMAC, then the arbiter.
+ * The token alone says who claims what; a login or device that is sent too must be the token's.
+ * @throws Away, when a login is sent that can't be checked.
+ */
+export async function claim(
+  parts: ClaimParts,
+  request: Request,
+  lifetime: Lifetime,
+  campaignId: string,
+): Promise<Response> {
+  const { refuse } = parts
+  const body = await refuseBody(request, refuse)
+  if (body !== undefined) return body
+  const { headers } = request
+  const key = headers.get('Idempotency-Key')
+  if (!isIdempotencyKey(key)) {
+    if (!isCampaignId(campaignId, parts.keys.campaignId)) return refuse('CAMPAIGN_NOT_FOUND')
+    return refuse('INVALID_REQUEST', { detail: malformed.idempotencyKey })
+  }
+  const token = openToken(headers.get('Claim-Token'), parts.keys.claimToken)
+  if (token?.campaignId !== campaignId) {
+    // Only a claim that fails anyway pays for telling an unknown campaign from a wrong token.
+    const exists = isCampaignId(campaignId, parts.keys.campaignId)
+    return refuse(exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND')
+  }
+  if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs) return refuse('TOKEN_EXPIRED')
+
+  const deviceId = deviceIdOf(request)
+  if (deviceId === null) return refuse('INVALID_REQUEST', { detail: malformed.device })
+  if (deviceId !== undefined && deviceHashOf(deviceId) !== token.deviceHash) return refuse('TOKEN_INVALID')
+  const authorization = headers.get('Authorization')
+  if (authorization !== null) {
+    const wrong = await refuseLogin(parts, authorization, token.userId, lifetime)
+    if (wrong !== undefined) return wrong
+  }
+
+  const packed =
+    parts.random.requestIdPart() + keyFingerprint(key) + paramsFingerprint(token.deviceHash) + token.tokenId
+  const outcome = await parts.arbiter.decide(token, { userId: token.userId, packed }, lifetime)
+  return answer(parts, token, outcome)
+}
+
+function openToken(text: string | null, ring: Keyring): ClaimToken | undefined {
+  return text === null || text.length > limits.claimTokenCharsMax ? undefined : unsealClaimToken(text, ring)
+}
+
+async function refuseLogin(
+  { logins, refuse }: ClaimParts,
+  authorization: string,
+  userId: string,
+  lifetime: Lifetime,
+): Promise<Response | undefined> {
+  const login = bearer(authorization)
+  if (login === undefined) return refuse('UNAUTHENTICATED')
+  const loginUser = await logins.userOf(login, lifetime)
+  if (loginUser === undefined) return refuse('UNAUTHENTICATED')
+  return loginUser === userId ? undefined : refuse('TOKEN_INVALID')
+}
+
+function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcome): Response {
+  switch (outcome.kind) {
+    case 'busy':
+      return refuse('BUSY', { retry_after_ms: limits.retryAfterMs })
+    case 'unknown':
+      return refuse('OUTCOME_UNKNOWN', { retry_after_ms: limits.retryAfterMs })
+    case 'decided':
+      break
+    default:
+      assertNever(outcome, 'outcome')
+  }
+  const { verdict, reply } = outcome
+  if (verdict.decision !== 'ACCEPTED' && verdict.decision !== 'REPLAYED')
+    return refuse(verdict.decision, extrasOf(verdict.decision, reply))
+  const { campaignId, userId } = token
+  const body = acceptanceBody({ campaignId, userId, requestId: verdict.requestId! }, keys.receipt)
+  return new Response(body, verdict.decision === 'ACCEPTED' ? acceptedInit : replayedInit)
+}
+
+const personal = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
+const acceptedInit = { status: decisions.ACCEPTED.status, headers: personal }
+const replayedInit = {
+  status: decisions.REPLAYED.status,
+  headers: { ...personal, 'Idempotency-Replayed': 'true' },
+}
+
+/** When to come back, where coming back helps. */
+function extrasOf(refusal: Refusal, reply: ClaimReply): ProblemExtras | undefined {
+  switch (refusal) {
+    case 'BUSY':
+    case 'NOT_READY':
+      return { retry_after_ms: reply.retryAfterMs }
+    case 'PAUSED':
+      return { retry_after_ms: limits.retryAfterMs }
+    case 'NOT_STARTED':
+      return { starts_at: instant(reply.startsAtMs), server_time: instant(reply.nowMs) }
+    case 'IDEMPOTENCY_MISMATCH':
+    case 'TOKEN_USED':
+    case 'VOIDED':
+    case 'ENDED':
+    case 'LIMIT_REACHED':
+    case 'SOLD_OUT':
+      return undefined
+    default:
+      return assertNever(refusal, 'refusal')
+  }
+}

@@ -1,0 +1,87 @@
+import { type Keyring, parseKeyring } from '../schema/sealed.ts'
+import { macFor } from './mac.ts'
+
+/** The worker's bindings: texts from wrangler.toml's vars and from secrets, and the page's files. */
+export interface Bindings {
+  readonly UPSTASH_REDIS_REST_URL?: string
+  readonly UPSTASH_REDIS_REST_TOKEN?: string
+  readonly CORE_URL?: string
+  readonly LOGIN_JWKS_URL?: string
+  readonly LOGIN_ISSUER?: string
+  readonly LOGIN_AUDIENCE?: string
+  readonly LOGIN_ALGORITHM?: string
+  readonly CLAIM_TOKEN_KEYS?: string
+  readonly RECEIPT_KEYS?: string
+  readonly CAMPAIGN_ID_KEYS?: string
+  readonly EDGE_CORE_KEYS?: string
+  readonly ASSETS?: { fetch(request: Request): Promise<Response> }
+}
+
+export interface Keyrings {
+  readonly claimToken: Keyring
+  /** Receipts and tickets. */
+  readonly receipt: Keyring
+  readonly campaignId: Keyring
+  /** Assertions: what the core believes the edge. */
+  readonly edgeCore: Keyring
+}
+
+export interface LoginConfig {
+  readonly jwksUrl: string
+  readonly issuer: string
+  readonly audience: string
+  /** The one algorithm believed, whatever a token's header says. */
+  readonly algorithm: string
+}
+
+export interface Config {
+  readonly redis: { readonly url: string; readonly token: string }
+  readonly coreUrl: string
+  readonly login: LoginConfig
+  readonly keys: Keyrings
+}
+
+/** Only signatures by a private key: with a shared secret, whoever checks a login could also make one. */
+const loginAlgorithms = ['ES256', 'ES384', 'RS256', 'PS256', 'EdDSA']
+
+/** @throws with a sentence that names the variable and its cure, never a value: values may be secrets. */
+export function parseConfig(bindings: Bindings): Config {
+  const algorithm = bindings.LOGIN_ALGORITHM || 'ES256'
+  if (!loginAlgorithms.includes(algorithm))
+    throw new Error(`LOGIN_ALGORITHM is not one of ${loginAlgorithms.join(', ')}`)
+  return Object.freeze({
+    redis: Object.freeze({
+      url: address(bindings, 'UPSTASH_REDIS_REST_URL'),
+      token: text(bindings, 'UPSTASH_REDIS_REST_TOKEN'),
+    }),
+    coreUrl: address(bindings, 'CORE_URL'),
+    login: Object.freeze({
+      jwksUrl: address(bindings, 'LOGIN_JWKS_URL'),
+      issuer: text(bindings, 'LOGIN_ISSUER'),
+      audience: text(bindings, 'LOGIN_AUDIENCE'),
+      algorithm,
+    }),
+    keys: Object.freeze({
+      claimToken: parseKeyring('CLAIM_TOKEN_KEYS', bindings.CLAIM_TOKEN_KEYS, macFor),
+      receipt: parseKeyring('RECEIPT_KEYS', bindings.RECEIPT_KEYS, macFor),
+      campaignId: parseKeyring('CAMPAIGN_ID_KEYS', bindings.CAMPAIGN_ID_KEYS, macFor),
+      edgeCore: parseKeyring('EDGE_CORE_KEYS', bindings.EDGE_CORE_KEYS, macFor),
+    }),
+  })
+}
+
+type TextName = Exclude<keyof Bindings, 'ASSETS'>
+
+function text(bindings: Bindings, name: TextName): string {
+  const value = bindings[name]
+  if (!value) throw new Error(`${name} is missing: set it in wrangler.toml or with wrangler secret put`)
+  return value
+}
+
+/** An http(s) address, without a slash at its end. */
+function address(bindings: Bindings, name: TextName): string {
+  const value = text(bindings, name)
+  if (!/^https?:\/\//.test(value) || !URL.canParse(value))
+    throw new Error(`${name} is not an http or https address`)
+  return value.replace(/\/+$/, '')
+}

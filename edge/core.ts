@@ -1,0 +1,99 @@
+import { limits } from '../schema/limits.ts'
+import type { Keyring } from '../schema/sealed.ts'
+import { sealAssertion } from '../schema/tokens.ts'
+import type { CampaignSnapshot } from '../schema/view.ts'
+import { Away } from './away.ts'
+
+export interface Core {
+  /** Undefined: there is no such campaign to show. @throws Away */
+  campaign(campaignId: string): Promise<CampaignSnapshot | undefined>
+  /**
+   * Asks `path` (with its query) for a user whom we verified: 200 with this type of content, or the core's own
+   * refusal (problem+json). The body streams.
+   * @param request the client's: its `Last-Event-ID` goes along, and its leaving ends the call.
+   * @throws Away
+   */
+  ask(path: string, type: string, userId: string, request: Request): Promise<Response>
+}
+
+export interface CoreOptions {
+  /** CORE_URL, without a slash at its end. */
+  readonly url: string
+  readonly keys: Keyring
+  clock(): number
+}
+
+export function makeCore({ url, keys, clock }: CoreOptions): Core {
+  const assertion = (userId: string) => sealAssertion(userId, clock(), keys)
+
+  return {
+    async campaign(campaignId) {
+      const headers = { 'Tidegate-Assertion': assertion('') }
+      const signal = AbortSignal.timeout(limits.coreTimeoutMs)
+      const response = await send(`${url}/internal/v1/campaigns/${campaignId}`, headers, signal)
+      if (response.status === 404) return undefined
+      if (response.status !== 200) throw new Away(`core: campaign: HTTP ${response.status}`)
+      const body: unknown = await response.json().catch((error) => {
+        throw new Away('core: campaign: no JSON', error)
+      })
+      if (!isSnapshot(body) || body.id !== campaignId) throw new Away('core: campaign: unexpected answer')
+      return body
+    },
+
+    async ask(path, type, userId, request) {
+      const headers: Record<string, string> = { 'Tidegate-Assertion': assertion(userId) }
+      const lastEventId = request.headers.get('Last-Event-ID')
+      if (lastEventId !== null) headers['Last-Event-ID'] = lastEventId
+      const response = await sendInTime(url + path, headers, request.signal)
+      if (hasType(response, 'application/problem+json')) {
+        // The core refuses what the edge vouches for: our keys differ. No login would help the client.
+        if (response.status === 401) throw new Away('core: the assertion was refused')
+        return response
+      }
+      if (response.status !== 200 || !hasType(response, type))
+        throw new Away(`core: unexpected answer, HTTP ${response.status}`)
+      return response
+    },
+  }
+}
+
+function hasType(response: Response, type: string): boolean {
+  return response.headers.get('Content-Type')?.startsWith(type) === true
+}
+
+async function send(url: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+  try {
+    return await fetch(url, { headers, signal, redirect: 'manual' })
+  } catch (error) {
+    throw new Away('core: no answer', error)
+  }
+}
+
+/** The deadline is for the headers only: a stream's body may take long. */
+async function sendInTime(url: string, headers: Record<string, string>, client: AbortSignal) {
+  const deadline = new AbortController()
+  const timer = setTimeout(() => deadline.abort(), limits.coreTimeoutMs)
+  try {
+    return await send(url, headers, AbortSignal.any([client, deadline.signal]))
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const states = ['DRAFT', 'IN_REVIEW', 'APPROVED', 'ACTIVE', 'PAUSED', 'ENDED', 'VOIDED']
+
+/** Checks what the gate reckons with; the rest is shown as it is. */
+function isSnapshot(body: unknown): body is CampaignSnapshot {
+  if (typeof body !== 'object' || body === null) return false
+  const { id, name, state, starts_at_ms, ends_at_ms, bucket_count } = body as Record<string, unknown>
+  return (
+    typeof id === 'string' &&
+    typeof name === 'string' &&
+    states.includes(state as string) &&
+    Number.isSafeInteger(starts_at_ms) &&
+    Number.isSafeInteger(ends_at_ms) &&
+    Number.isSafeInteger(bucket_count) &&
+    (bucket_count as number) >= 1 &&
+    (bucket_count as number) <= limits.bucketsMax
+  )
+}

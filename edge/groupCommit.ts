@@ -1,0 +1,172 @@
+import { type ClaimArgs, type ClaimReply, claim, type Verdict } from '../lua/claim.ts'
+import type { Bucket } from '../lua/keys.ts'
+import { ArbiterError, type ScriptRunner } from '../lua/runner.ts'
+import { limits } from '../schema/limits.ts'
+import type { Lifetime } from './lifetime.ts'
+import { describe, type Log } from './log.ts'
+
+/** What became of one claim. */
+export type Outcome =
+  | { readonly kind: 'decided'; readonly verdict: Verdict; readonly reply: ClaimReply }
+  /** Nothing was decided, and nothing of this claim is under way. */
+  | { readonly kind: 'busy' }
+  /** The arbiter may have decided it, or may still. */
+  | { readonly kind: 'unknown' }
+
+export interface GroupCommitOptions {
+  readonly runner: ScriptRunner
+  readonly log: Log
+  clock(): number
+}
+
+const busy: Outcome = { kind: 'busy' }
+const unknown: Outcome = { kind: 'unknown' }
+
+/** A call ends by itself within two of its timeouts (EVALSHA, then EVAL); past this its request has died. */
+const callLostAfterMs = 2 * limits.arbiterCallTimeoutMs + 1_000
+
+/**
+ * Gathers the claims of an isolate into arbitration calls (DESIGN §4, CL11). Per bucket at most `callsInFlightMax`
+ * calls are in flight; what arrives meanwhile forms the next ones. An idle gate adds no delay.
+ *
+ * A call is made by the request of one of the claims (its leader) and answers those of many. When it ends, it wakes
+ * the longest waiting claim to lead the next: the runtime limits how long and how much one request may call.
+ * A wake-up is only a hint, and whoever runs first, the woken or a new arrival, takes the free place: a request
+ * that died can never keep it.
+ */
+export class GroupCommit {
+  readonly #options: GroupCommitOptions
+  readonly #lanes = new Map<string, Lane>()
+
+  constructor(options: GroupCommitOptions) {
+    this.#options = options
+  }
+
+  /** Never rejects. Ends within `claimDeadlineMs`. */
+  decide(bucket: Bucket, args: ClaimArgs, lifetime: Lifetime): Promise<Outcome> {
+    const lane = this.#laneOf(bucket)
+    if (lane.waiting.length >= limits.claimsWaitingMax) return Promise.resolve(busy)
+    const waiter = new Waiter(args)
+    lane.waiting.push(waiter)
+    const outcome = this.#follow(lane, waiter, lifetime)
+    // The claim must run to its end also when its client leaves, since it may have to lead.
+    lifetime.waitUntil(outcome)
+    return outcome
+  }
+
+  #laneOf({ campaignId, bucket }: Bucket): Lane {
+    const name = `${campaignId}:${bucket}`
+    let lane = this.#lanes.get(name)
+    if (lane === undefined) {
+      lane = { name, bucket: { campaignId, bucket }, waiting: [], calls: new Set() }
+      this.#lanes.set(name, lane)
+    }
+    return lane
+  }
+
+  async #follow(lane: Lane, waiter: Waiter, lifetime: Lifetime): Promise<Outcome> {
+    // Own timer in the claim's own request: see `within` in lifetime.ts.
+    const timer = setTimeout(() => giveUp(lane, waiter), limits.claimDeadlineMs)
+    try {
+      while (waiter.outcome === undefined) {
+        this.#lead(lane, lifetime)
+        await waiter.woken()
+      }
+      return waiter.outcome
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Starts a call for the longest waiting claims, if there is a place for it. */
+  #lead(lane: Lane, lifetime: Lifetime): void {
+    if (lane.waiting.length === 0 || !this.#hasPlace(lane)) return
+    const claims = lane.waiting.splice(0, limits.claimsPerCallMax)
+    const call: Call = { claims, startedAtMs: this.#options.clock() }
+    lane.calls.add(call)
+    lifetime.waitUntil(this.#call(lane, call))
+  }
+
+  #hasPlace(lane: Lane): boolean {
+    if (lane.calls.size < limits.callsInFlightMax) return true
+    const [oldest] = lane.calls
+    if (this.#options.clock() - oldest!.startedAtMs < callLostAfterMs) return false
+    lane.calls.delete(oldest!)
+    this.#options.log('arbitration_call_lost', { claims: oldest!.claims.length })
+    return true
+  }
+
+  async #call(lane: Lane, call: Call): Promise<void> {
+    const { claims } = call
+    try {
+      const args = claims.map((waiter) => waiter.args)
+      const reply = await claim(this.#options.runner, lane.bucket, args)
+      claims.forEach((waiter, i) => {
+        waiter.settle({ kind: 'decided', verdict: reply.verdicts[i]!, reply })
+      })
+    } catch (error) {
+      const outcome = this.#failed(error)
+      for (const waiter of claims) waiter.settle(outcome)
+    }
+    lane.calls.delete(call)
+    const next = lane.waiting[0]
+    if (next !== undefined) next.wake()
+    else if (lane.calls.size === 0) this.#lanes.delete(lane.name)
+  }
+
+  /** One failure answers all claims of its call; what it was is for us alone. */
+  #failed(error: unknown): Outcome {
+    const failure = error instanceof ArbiterError ? error.failure : 'garbled'
+    this.#options.log(`arbiter_${failure}`, describe(error))
+    return failure === 'refused' ? busy : unknown
+  }
+}
+
+/** One bucket's claims in this isolate. */
+interface Lane {
+  readonly name: string
+  readonly bucket: Bucket
+  /** In order of arrival. */
+  readonly waiting: Waiter[]
+  readonly calls: Set<Call>
+}
+
+interface Call {
+  readonly claims: readonly Waiter[]
+  readonly startedAtMs: number
+}
+
+/** One claim that waits for its outcome. */
+class Waiter {
+  readonly args: ClaimArgs
+  outcome: Outcome | undefined
+  #wake: (() => void) | undefined
+
+  constructor(args: ClaimArgs) {
+    this.args = args
+  }
+
+  /** The first outcome counts. */
+  settle(outcome: Outcome): void {
+    this.outcome ??= outcome
+    this.wake()
+  }
+
+  wake(): void {
+    this.#wake?.()
+  }
+
+  /** Resolves when there is an outcome or a place to lead. */
+  woken(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve
+    })
+  }
+}
+
+/** At its deadline: a claim that no call has taken yet is withdrawn, so BUSY is the truth. */
+function giveUp(lane: Lane, waiter: Waiter): void {
+  const place = lane.waiting.indexOf(waiter)
+  if (place >= 0) lane.waiting.splice(place, 1)
+  waiter.settle(place >= 0 ? busy : unknown)
+}

@@ -1,0 +1,114 @@
+import { type Lifetime, within } from './lifetime.ts'
+
+export interface KeptOptions<T> {
+  /** Named where a load is late. */
+  what: string
+  /** Fetches the value anew; ends within `timeoutMs` by itself. */
+  load(key: string): Promise<T>
+  ttlMs(value: T): number
+  /** How long after a failed load the next is tried. */
+  retryMs: number
+  /** How long a value may serve while loads fail, from when it was loaded. */
+  staleMs: number
+  timeoutMs: number
+  entriesMax: number
+  clock(): number
+}
+
+interface Entry<T> {
+  value?: { is: T; loadedAtMs: number }
+  freshUntilMs: number
+  failure?: unknown
+  pending?: Promise<T>
+  pendingUntilMs: number
+}
+
+/** A load ends by its own timeout first. */
+const graceMs = 500
+
+/**
+ * Values kept in isolate memory. However many ask, one load a key is under way (singleflight). While loads fail,
+ * the last value serves at once, within `staleMs`, and a load is tried behind the answer every `retryMs`.
+ */
+export class Kept<T> {
+  readonly #options: KeptOptions<T>
+  readonly #entries = new Map<string, Entry<T>>()
+
+  constructor(options: KeptOptions<T>) {
+    this.#options = options
+  }
+
+  /** @throws what the load threw (or Away), when there is nothing to serve instead. */
+  async get(key: string, lifetime: Lifetime): Promise<T> {
+    const nowMs = this.#options.clock()
+    const entry = this.#entryOf(key)
+    if (nowMs < entry.freshUntilMs) {
+      const servable = this.#servable(entry, nowMs)
+      if (servable !== undefined) return servable.is
+      throw entry.failure
+    }
+    if (entry.pending === undefined || nowMs >= entry.pendingUntilMs) this.#load(key, entry, nowMs, lifetime)
+    const servable = this.#servable(entry, nowMs)
+    if (entry.failure !== undefined && servable !== undefined) return servable.is
+    try {
+      return await within(entry.pending!, this.#options.timeoutMs + graceMs, this.#options.what)
+    } catch (error) {
+      if (servable !== undefined) return servable.is
+      throw error
+    }
+  }
+
+  /** Makes the next `get` load again, unless the value is younger than `ageMs`. Whether it will. */
+  expire(key: string, ageMs: number): boolean {
+    const entry = this.#entries.get(key)
+    const nowMs = this.#options.clock()
+    if (entry?.value === undefined || nowMs - entry.value.loadedAtMs < ageMs) return false
+    entry.freshUntilMs = 0
+    return true
+  }
+
+  #servable(entry: Entry<T>, nowMs: number): Entry<T>['value'] {
+    const { value } = entry
+    return value !== undefined && nowMs < value.loadedAtMs + this.#options.staleMs ? value : undefined
+  }
+
+  #entryOf(key: string): Entry<T> {
+    let entry = this.#entries.get(key)
+    if (entry === undefined) {
+      if (this.#entries.size >= this.#options.entriesMax) {
+        const [oldest] = this.#entries.keys()
+        this.#entries.delete(oldest!)
+      }
+      entry = { freshUntilMs: 0, pendingUntilMs: 0 }
+      this.#entries.set(key, entry)
+    }
+    return entry
+  }
+
+  #load(key: string, entry: Entry<T>, nowMs: number, lifetime: Lifetime): void {
+    const { timeoutMs } = this.#options
+    const pending: Promise<T> = this.#loadInto(entry, key).finally(() => {
+      if (entry.pending === pending) delete entry.pending
+    })
+    entry.pending = pending
+    // A load whose request died never settles: past this another one is started.
+    entry.pendingUntilMs = nowMs + timeoutMs + graceMs
+    lifetime.waitUntil(pending.catch(() => undefined))
+  }
+
+  async #loadInto(entry: Entry<T>, key: string): Promise<T> {
+    const { load, ttlMs, retryMs, clock } = this.#options
+    try {
+      const is = await load(key)
+      const loadedAtMs = clock()
+      entry.value = { is, loadedAtMs }
+      entry.freshUntilMs = loadedAtMs + ttlMs(is)
+      delete entry.failure
+      return is
+    } catch (error) {
+      entry.failure = error
+      entry.freshUntilMs = clock() + retryMs
+      throw error
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import { isRequestId } from '../schema/acceptance.ts'
+import { limits } from '../schema/limits.ts'
+import type { Keyring } from '../schema/sealed.ts'
+import { openTicket } from '../schema/tokens.ts'
+import { Away } from './away.ts'
+import type { Core } from './core.ts'
+import type { Lifetime } from './lifetime.ts'
+import { describe, type Log } from './log.ts'
+import { bearer, type Logins } from './login.ts'
+import { personalJson, type Refuse } from './refusal.ts'
+
+/** Reads of what is a user's own. Who the user is, is decided here; what there is to read, by the core. */
+
+export interface PersonalParts {
+  readonly core: Core
+  readonly logins: Logins
+  /** Of tickets. */
+  readonly keys: Keyring
+  readonly refuse: Refuse
+  readonly log: Log
+  clock(): number
+}
+
+const json = 'application/json'
+const eventStream = 'text/event-stream'
+
+/**
+ * `GET /v1/claims/{request_id}`, for the claim's user (login) or the bearer of its ticket.
+ * While the core is away, the bearer hears PROCESSING: the ticket proves that the claim was accepted.
+ */
+export async function claimStatus(
+  parts: PersonalParts,
+  request: Request,
+  lifetime: Lifetime,
+  requestId: string,
+): Promise<Response> {
+  const reader = await readerOf(parts, request, lifetime, requestId)
+  if (reader instanceof Response) return reader
+  try {
+    return passOn(await parts.core.ask(`/v1/claims/${requestId}`, json, reader.userId, request), request)
+  } catch (error) {
+    if (!(error instanceof Away) || !reader.byTicket) throw error
+    parts.log('away', describe(error))
+    const answer = { request_id: requestId, status: 'PROCESSING', poll_after_ms: limits.pollAfterMaxMs }
+    return personalJson(JSON.stringify(answer), 200)
+  }
+}
+
+/** `GET /v1/claims/{request_id}/events`: the core's event stream, for the same readers as the status. */
+export async function claimEvents(
+  parts: PersonalParts,
+  request: Request,
+  lifetime: Lifetime,
+  requestId: string,
+): Promise<Response> {
+  const reader = await readerOf(parts, request, lifetime, requestId)
+  if (reader instanceof Response) return reader
+  const path = `/v1/claims/${requestId}/events`
+  return passOn(await parts.core.ask(path, eventStream, reader.userId, request), request)
+}
+
+/** `GET /v1/me/events`: everything that happens to the user's claims and coupons. */
+export async function myEvents(
+  parts: PersonalParts,
+  request: Request,
+  lifetime: Lifetime,
+): Promise<Response> {
+  const userId = await loginUser(parts, request, lifetime)
+  if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
+  return passOn(await parts.core.ask('/v1/me/events', eventStream, userId, request), request)
+}
+
+/** `GET /v1/me/coupons?status=&since=&cursor=&limit=`: the wallet. */
+export async function myCoupons(
+  parts: PersonalParts,
+  request: Request,
+  lifetime: Lifetime,
+): Promise<Response> {
+  const userId = await loginUser(parts, request, lifetime)
+  if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
+  const asked = new URL(request.url).searchParams
+  const query = new URLSearchParams()
+  for (const name of ['status', 'since', 'cursor', 'limit'])
+    for (const value of asked.getAll(name)) query.append(name, value)
+  const path = query.size > 0 ? `/v1/me/coupons?${query}` : '/v1/me/coupons'
+  return passOn(await parts.core.ask(path, json, userId, request), request)
+}
+
+interface Reader {
+  userId: string
+  byTicket: boolean
+}
+
+/** Whose claim it must be; a ticket goes first, since it holds when the login beside it has run out. */
+async function readerOf(
+  parts: PersonalParts,
+  request: Request,
+  lifetime: Lifetime,
+  requestId: string,
+): Promise<Reader | Response> {
+  if (!isRequestId(requestId)) return parts.refuse('CLAIM_NOT_FOUND')
+  const ticket = new URL(request.url).searchParams.get('ticket')
+  const bearerOfTicket =
+    ticket === null ? undefined : openTicket(ticket, requestId, parts.clock(), parts.keys)
+  if (bearerOfTicket !== undefined) return { userId: bearerOfTicket, byTicket: true }
+  const userId = await loginUser(parts, request, lifetime)
+  return userId === undefined ? parts.refuse('UNAUTHENTICATED') : { userId, byTicket: false }
+}
+
+async function loginUser(
+  parts: PersonalParts,
+  request: Request,
+  lifetime: Lifetime,
+): Promise<string | undefined> {
+  const login = bearer(request.headers.get('Authorization'))
+  return login === undefined ? undefined : parts.logins.userOf(login, lifetime)
+}
+
+/** The core's answer with the headers that are the client's business, for nobody else to keep. */
+async function passOn(answer: Response, request: Request): Promise<Response> {
+  const headers = new Headers({ 'Cache-Control': 'no-store' })
+  for (const name of ['Content-Type', 'Retry-After']) {
+    const value = answer.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  if (request.method === 'HEAD') {
+    // A stream that nobody reads would stay open.
+    await answer.body?.cancel()
+    return new Response(null, { status: answer.status, headers })
+  }
+  return new Response(answer.body, { status: answer.status, headers })
+}

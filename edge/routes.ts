@@ -1,0 +1,54 @@
+import { type Context, Hono } from 'hono'
+import { limits } from '../schema/limits.ts'
+import { Away } from './away.ts'
+import { type ClaimParts, claim } from './claim.ts'
+import { type IssueParts, issueToken } from './issueToken.ts'
+import type { Lifetime } from './lifetime.ts'
+import { describe, type Log } from './log.ts'
+import { claimEvents, claimStatus, myCoupons, myEvents, type PersonalParts } from './personal.ts'
+import type { Refuse } from './refusal.ts'
+import { type ViewParts, viewCampaign } from './viewCampaign.ts'
+
+export interface Parts {
+  readonly claim: ClaimParts
+  readonly issue: IssueParts
+  readonly view: ViewParts
+  readonly personal: PersonalParts
+  readonly refuse: Refuse
+  readonly log: Log
+}
+
+type Handler = (request: Request, lifetime: Lifetime, id: string) => Promise<Response>
+
+/** The public API of the edge (DESIGN §7). Every answer that is not a success is a problem. */
+export function makeRoutes(parts: Parts): Hono {
+  const { refuse } = parts
+  const app = new Hono()
+
+  function route(method: 'GET' | 'POST', path: string, handler: Handler): void {
+    const allow = method === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
+    app.on(method, path, (c) => handler(c.req.raw, c.executionCtx, c.req.param('id') ?? ''))
+    app.options(path, () => new Response(null, { status: 204, headers: { Allow: allow } }))
+    app.all(path, () => refuse('METHOD_NOT_ALLOWED', undefined, { Allow: allow }))
+  }
+
+  route('GET', '/v1/campaigns/:id', (...args) => viewCampaign(parts.view, ...args))
+  route('POST', '/v1/campaigns/:id/claim-tokens', (...args) => issueToken(parts.issue, ...args))
+  route('POST', '/v1/campaigns/:id/claims', (...args) => claim(parts.claim, ...args))
+  route('GET', '/v1/claims/:id', (...args) => claimStatus(parts.personal, ...args))
+  route('GET', '/v1/claims/:id/events', (...args) => claimEvents(parts.personal, ...args))
+  route('GET', '/v1/me/events', (request, lifetime) => myEvents(parts.personal, request, lifetime))
+  route('GET', '/v1/me/coupons', (request, lifetime) => myCoupons(parts.personal, request, lifetime))
+
+  app.notFound(() => refuse('NOT_FOUND'))
+  app.onError((error, c: Context) => failed(parts, error, c.req.raw))
+  return app
+}
+
+/** The answer to whatever a handler throws: nothing of the error itself. */
+export function failed({ refuse, log }: Parts, error: unknown, request: Request): Response {
+  const away = error instanceof Away
+  // A client that has left is the likeliest reason for its own call to have broken.
+  if (!away || !request.signal.aborted) log(away ? 'away' : 'failed', describe(error))
+  return away ? refuse('UNAVAILABLE', { retry_after_ms: limits.retryAfterMs }) : refuse('INTERNAL')
+}

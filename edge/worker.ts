@@ -1,0 +1,86 @@
+import { restRunner } from '../lua/runner.ts'
+import { limits } from '../schema/limits.ts'
+import { makeCampaigns } from './campaigns.ts'
+import { claim } from './claim.ts'
+import { type Bindings, parseConfig } from './config.ts'
+import { makeCore } from './core.ts'
+import { GroupCommit } from './groupCommit.ts'
+import type { Lifetime } from './lifetime.ts'
+import { describe, makeLog } from './log.ts'
+import { makeLogins } from './login.ts'
+import { randomText } from './random.ts'
+import { makeRefuse, requestIds } from './refusal.ts'
+import { failed, makeRoutes, type Parts } from './routes.ts'
+
+/** The gate's composition root: bindings are read here, once an isolate, and nowhere else. */
+
+type Gate = (request: Request, lifetime: Lifetime & ExecutionContext) => Response | Promise<Response>
+
+const clock = () => Date.now()
+const log = makeLog(clock, (line) => console.error(line))
+
+function compose(bindings: Bindings): Gate {
+  const config = parseConfig(bindings)
+  const random = randomText((bytes) => crypto.getRandomValues(bytes))
+  const refuse = makeRefuse(requestIds(random.text(12)))
+  const core = makeCore({ url: config.coreUrl, keys: config.keys.edgeCore, clock })
+  const campaigns = makeCampaigns(core, config.keys.campaignId, clock)
+  const logins = makeLogins(config.login, clock)
+  const runner = restRunner({
+    ...config.redis,
+    timeoutMs: limits.arbiterCallTimeoutMs,
+    fetch: (input, init) => fetch(input, init),
+  })
+  const arbiter = new GroupCommit({ runner, log, clock })
+  const parts: Parts = {
+    claim: { keys: config.keys, logins, arbiter, random, refuse, clock },
+    issue: { campaigns, logins, keys: config.keys.claimToken, random, refuse, clock },
+    view: { campaigns, refuse, clock },
+    personal: { core, logins, keys: config.keys.receipt, refuse, log, clock },
+    refuse,
+    log,
+  }
+  const routes = makeRoutes(parts)
+  const { ASSETS: assets } = bindings
+
+  return (request, context) => {
+    const path = pathOf(request.url)
+    if (request.method === 'POST') {
+      const campaignId = claimsPath.exec(path)?.[1]
+      if (campaignId !== undefined)
+        return claim(parts.claim, request, context, campaignId).catch((error) =>
+          failed(parts, error, request),
+        )
+    }
+    if (assets !== undefined && !isApi(path)) return assets.fetch(request)
+    return routes.fetch(request, bindings, context)
+  }
+}
+
+/** The hot path goes before the router. */
+const claimsPath = /^\/v1\/campaigns\/([^/%?]+)\/claims(?:\?|$)/
+
+/** Path and query of an absolute address. */
+function pathOf(url: string): string {
+  return url.slice(url.indexOf('/', 8))
+}
+
+function isApi(path: string): boolean {
+  return path.startsWith('/v1/') || path === '/v1'
+}
+
+let gate: Gate | undefined
+
+export default {
+  async fetch(request, bindings, context) {
+    try {
+      gate ??= compose(bindings)
+    } catch (error) {
+      log('misconfigured', describe(error))
+      return makeRefuse(requestIds(crypto.randomUUID()))('UNAVAILABLE', {
+        retry_after_ms: limits.retryAfterMs,
+      })
+    }
+    return gate(request, context)
+  },
+} satisfies ExportedHandler<Bindings>
