@@ -1,0 +1,155 @@
+/// <reference types="node" />
+import { createHash } from 'node:crypto'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { build } from 'esbuild'
+import { brand } from './brand.ts'
+
+/**
+ * Builds the pages into `public/`. Style and script stand inside their page, so that a phone on a poor network has
+ * all of it after one answer; the policy in `_headers` allows exactly these texts, by their hash, and nothing else.
+ */
+
+const here = import.meta.dirname
+const budgetBytes = 30 * 1024
+const target = ['chrome111', 'safari16.4', 'firefox114']
+
+interface PageSource {
+  name: string
+  styles: string[]
+  script: string
+}
+
+const pages: PageSource[] = [
+  { name: 'index', styles: ['src/base.css', 'src/page.css'], script: 'src/main.ts' },
+  { name: 'wallet', styles: ['src/base.css', 'src/wallet.css'], script: 'src/wallet.ts' },
+  { name: 'login', styles: ['src/base.css', 'src/signin.css'], script: 'src/signin.ts' },
+]
+
+const icon = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b5f59"/>' +
+    '<path d="M4 19c4-4 8-4 12 0s8 4 12 0v9H4z" fill="#bcdfd8"/></svg>',
+)}`
+
+/**
+ * @param out folder to write; files are replaced one by one, so a running server never sees half a file
+ * @returns size of the campaign page as it travels: HTML with its style and script
+ * @throws when a page is over 30 KB gzip
+ */
+export async function buildSite(out = join(here, 'public')): Promise<{ bytes_gzip: number }> {
+  const colours = await readFile(join(here, 'brand.css'), 'utf8')
+  const hashes = { style: new Set<string>(), script: new Set<string>() }
+  const sizes = new Map<string, number>()
+  for (const page of pages) {
+    const style = (await bundle(page.styles.map((path) => `@import "./${path}";`).join('\n'), colours)).trim()
+    const script = (await bundleScript(page.script)).trim()
+    hashes.style.add(hashOf(style))
+    hashes.script.add(hashOf(script))
+    const html = fillIn(squeeze(await readFile(join(here, 'src', `${page.name}.html`), 'utf8')), {
+      brand: escapeHtml(brand.name),
+      icon,
+      paper: colourOf(colours, 0),
+      'paper-dark': colourOf(colours, 1),
+      style: `<style>${style}</style>`,
+      script: `<script type="module">${script}</script>`,
+    })
+    const bytes = gzipSync(html, { level: 9 }).length
+    if (bytes > budgetBytes) throw new Error(`${page.name}.html is ${bytes} bytes gzip, over ${budgetBytes}`)
+    sizes.set(page.name, bytes)
+    await replace(join(out, `${page.name}.html`), html)
+  }
+  await replace(join(out, 'assets', 'states.js'), await bundleScript('src/states.ts'))
+  await replace(join(out, '_headers'), headersFile(hashes))
+  return { bytes_gzip: sizes.get('index')! }
+}
+
+async function bundle(css: string, colours: string): Promise<string> {
+  const result = await build({
+    stdin: { contents: `${colours}\n`, loader: 'css', resolveDir: here },
+    write: false,
+    minify: true,
+    target,
+  })
+  const rest = await build({
+    stdin: { contents: css, loader: 'css', resolveDir: here },
+    bundle: true,
+    write: false,
+    minify: true,
+    target,
+  })
+  return result.outputFiles[0]!.text.trim() + rest.outputFiles[0]!.text
+}
+
+async function bundleScript(entry: string): Promise<string> {
+  const result = await build({
+    entryPoints: [join(here, entry)],
+    bundle: true,
+    write: false,
+    minify: true,
+    format: 'esm',
+    target,
+    charset: 'utf8',
+    legalComments: 'none',
+  })
+  // Inside a page a closing tag or a comment in a string would end the script.
+  return result.outputFiles[0]!.text.replaceAll('</', '<\\/').replaceAll('<!--', '<\\!--')
+}
+
+function headersFile(hashes: { style: Set<string>; script: Set<string> }): string {
+  const policy = [
+    "default-src 'none'",
+    `script-src 'self' ${[...hashes.script].join(' ')}`,
+    `style-src ${[...hashes.style].join(' ')}`,
+    "connect-src 'self'",
+    "img-src 'self' data:",
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'self'",
+    "require-trusted-types-for 'script'",
+  ].join('; ')
+  return [
+    '/*',
+    `  Content-Security-Policy: ${policy}`,
+    '  X-Content-Type-Options: nosniff',
+    '  Referrer-Policy: no-referrer',
+    '  Permissions-Policy: camera=(), geolocation=(), microphone=(), payment=()',
+    '  Cross-Origin-Opener-Policy: same-origin',
+    '',
+  ].join('\n')
+}
+
+function hashOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+}
+
+/** The ground's colour in the light (0) or dark (1) theme, for the browser's own bars. */
+function colourOf(css: string, theme: number): string {
+  const found = [...css.matchAll(/--paper:\s*([^;]+);/g)][theme]
+  if (!found) throw new Error('brand.css must give --paper for the light and for the dark theme')
+  return found[1]!
+}
+
+function squeeze(html: string): string {
+  return html.replace(/\n\s*/g, '\n').replace(/>\n</g, '><')
+}
+
+function fillIn(html: string, values: Record<string, string>): string {
+  return html.replace(/\{\{([\w-]+)\}\}/g, (_, name: string) => values[name] ?? '')
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
+}
+
+async function replace(path: string, content: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  const partial = `${path}.${process.pid}.partial`
+  await writeFile(partial, content)
+  await rename(partial, path)
+}
+
+if (import.meta.main) {
+  const { bytes_gzip } = await buildSite()
+  console.log(`campaign page: ${bytes_gzip} bytes gzip of ${budgetBytes}`)
+}

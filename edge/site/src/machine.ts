@@ -1,0 +1,376 @@
+import { assertNever } from '../../../schema/assert.ts'
+import type { ClaimRejection } from '../../../schema/states.ts'
+import type { CampaignView } from '../../../schema/view.ts'
+import { lookAgainDelay, retryDelay } from './plan.ts'
+
+/**
+ * What the page is doing, as a pure function of what happened. Instants are milliseconds of the server's clock.
+ * The page shows exactly one phase at a time; `screen.ts` has its words, `controller.ts` does the effects.
+ */
+export type Phase =
+  | 'loading'
+  | 'offline'
+  | 'missing'
+  | 'signed_out'
+  | 'upcoming'
+  | 'open'
+  | 'sending'
+  | 'busy'
+  | 'unknown'
+  | 'paused'
+  | 'accepted'
+  | 'slow'
+  | 'entered'
+  | 'review'
+  | 'delivered'
+  | 'sold_out'
+  | 'limit_reached'
+  | 'not_eligible'
+  | 'not_chosen'
+  | 'rejected'
+  | 'withdrawn'
+  | 'ended'
+  | 'failed'
+
+export interface Coupon {
+  couponId: string
+  /** RFC 3339; absent where the answer did not tell. */
+  validUntil?: string
+}
+
+export interface Model {
+  phase: Phase
+  view?: CampaignView
+  /** Undefined until it is known. */
+  signedIn?: boolean
+  /** Pressed, and no final answer yet: the page goes on by itself until there is one. */
+  pending: boolean
+  /** A claim went out and its answer got lost, so the server may have accepted it; only a final answer ends this. */
+  unheard: boolean
+  /** Tries since the press that ended without a final answer. */
+  attempt: number
+  retryAt?: number
+  triedAt?: number
+  /** The token was replaced once for this try; a second refusal of a token is final. */
+  tokenRenewed: boolean
+  acceptedAt?: number
+  coupon?: Coupon
+  /** Coupons of this campaign that this browser saw delivered. */
+  owned: number
+}
+
+/** A refusal's code, as in the API documentation, or a status that carried none. */
+export interface Refused {
+  code: string
+  retryAfterMs?: number
+  startsAt?: string
+}
+
+export type Settled =
+  | { status: 'DELIVERED'; coupon: Coupon }
+  | { status: 'REJECTED'; reason: ClaimRejection | string }
+  | { status: 'REVIEW' }
+  | { status: 'PROCESSING' }
+
+export type Happening =
+  | { type: 'view'; view: CampaignView }
+  /** The view could not be had; `refused` when the service said so. */
+  | { type: 'view_lost'; refused?: Refused }
+  | { type: 'login'; signedIn: boolean }
+  /** The answer to a `relogin`: whether the shop gave a fresh login of the same reader. */
+  | { type: 'relogin'; renewed: boolean }
+  | { type: 'due' }
+  | { type: 'press' }
+  | { type: 'another' }
+  | { type: 'online' }
+  /** No answer came; `sent`: to the claim itself, not only to the request for its token. */
+  | { type: 'lost'; sent: boolean }
+  | { type: 'refused'; refused: Refused }
+  | { type: 'accepted'; at: number }
+  | { type: 'settled'; settled: Settled }
+  | { type: 'resume'; kept: Kept }
+
+/** What was stored of an earlier claim; at most one of coupon, acceptedAt and pending counts, in this order. */
+export interface Kept {
+  coupon?: Coupon
+  acceptedAt?: number
+  pending: boolean
+  unheard: boolean
+  owned: number
+}
+
+export type Effect =
+  /** Claims with the stored key; `renew` first replaces the claim token. */
+  | { type: 'claim'; renew: boolean }
+  | { type: 'look' }
+  | { type: 'watch' }
+  /** Drops the stored claim, so that the next one has a new key. */
+  | { type: 'forget' }
+  /** The login was refused: asks the shop for a fresh one, once. */
+  | { type: 'relogin' }
+
+export interface Context {
+  now: number
+  /** Uniform in [0, 1). */
+  random: number
+}
+
+export type Step = [Model, Effect[]]
+
+const slowAfterMs = 10_000
+/** An answer that says "not yet" by at most this much is a clock's fault: the page sends again by itself. */
+const earlyPressMaxMs = 60_000
+const lookByHandEveryMs = 2_000
+const soonAfterOnlineMs = 1_000
+
+export const start: Model = {
+  phase: 'loading',
+  pending: false,
+  unheard: false,
+  attempt: 0,
+  tokenRenewed: false,
+  owned: 0,
+}
+
+/** Phases that only mirror the campaign, so that a new view or the passing of time may change them. */
+const mirrors: ReadonlySet<Phase> = new Set<Phase>([
+  'loading',
+  'offline',
+  'missing',
+  'signed_out',
+  'upcoming',
+  'open',
+  'busy',
+  'paused',
+  'sold_out',
+  'ended',
+])
+
+/** The next instant at which time alone changes something, for one timer; undefined when nothing is due. */
+export function nextMoment(model: Model): number | undefined {
+  if (model.retryAt !== undefined) return model.retryAt
+  if (model.phase === 'accepted') return model.acceptedAt! + slowAfterMs
+  if (model.view === undefined || model.pending) return undefined
+  if (model.phase === 'upcoming') return Date.parse(model.view.starts_at)
+  const endsByItself = model.phase === 'open' || model.phase === 'signed_out' || model.phase === 'sold_out'
+  return endsByItself ? Date.parse(model.view.ends_at) : undefined
+}
+
+export function step(model: Model, happening: Happening, context: Context): Step {
+  switch (happening.type) {
+    case 'view':
+      return mirror({ ...model, view: happening.view }, context)
+    case 'view_lost':
+      return viewLost(model, happening.refused, context)
+    case 'login':
+      return mirror({ ...model, signedIn: happening.signedIn }, context)
+    case 'relogin':
+      return relogin(model, happening.renewed)
+    case 'due':
+      return due(model, context)
+    case 'press':
+      return press(model, context)
+    case 'another':
+      if (model.phase !== 'delivered') return [model, []]
+      return mirror({ ...idle(model), phase: 'loading' }, context, [{ type: 'forget' }])
+    case 'online':
+      return model.retryAt === undefined
+        ? [model, []]
+        : [
+            { ...model, retryAt: Math.min(model.retryAt, context.now + context.random * soonAfterOnlineMs) },
+            [],
+          ]
+    case 'lost': {
+      if (!model.pending) return [model, []]
+      const unheard = model.unheard || happening.sent
+      return [wait({ ...model, unheard }, unheard ? 'unknown' : 'offline', undefined, context), []]
+    }
+    case 'refused':
+      return refused(model, happening.refused, context)
+    case 'accepted':
+      return accepted(model, happening.at, context)
+    case 'settled':
+      return settled(model, happening.settled)
+    case 'resume':
+      return resume(model, happening.kept, context)
+    default:
+      return assertNever(happening, 'happening')
+  }
+}
+
+/** Whether the offered coupon can be claimed once more by someone who has some already. */
+export function mayHaveAnother(model: Model): boolean {
+  return (
+    model.phase === 'delivered' &&
+    model.view?.availability === 'open' &&
+    model.owned < model.view.per_user_limit
+  )
+}
+
+/** The model with nothing under way. */
+function idle(model: Model): Model {
+  const { retryAt: _retry, acceptedAt: _accepted, coupon: _coupon, ...rest } = model
+  return { ...rest, pending: false, unheard: false, attempt: 0, tokenRenewed: false }
+}
+
+function final(model: Model, phase: Phase): Model {
+  return { ...idle(model), phase }
+}
+
+function wait(model: Model, phase: Phase, retryAfterMs: number | undefined, context: Context): Model {
+  const delay = retryDelay(model.attempt, retryAfterMs, context.random)
+  return { ...model, phase, attempt: model.attempt + 1, retryAt: context.now + delay, triedAt: context.now }
+}
+
+function mirror(model: Model, context: Context, effects: Effect[] = []): Step {
+  const view = model.view
+  if (view === undefined || model.pending || !mirrors.has(model.phase)) return [model, effects]
+  const { retryAt: _over, ...calm } = model
+  const be = (phase: Phase): Step => [{ ...calm, attempt: 0, phase }, effects]
+  if (view.availability === 'ended' || context.now >= Date.parse(view.ends_at)) return be('ended')
+  if (view.availability === 'paused') {
+    const retryAt = context.now + lookAgainDelay(model.attempt, context.random)
+    return [{ ...calm, phase: 'paused', attempt: model.attempt + 1, retryAt, triedAt: context.now }, effects]
+  }
+  if (view.availability === 'sold_out') return be('sold_out')
+  if (model.signedIn === undefined) return [model, effects]
+  if (!model.signedIn) return be('signed_out')
+  return be(context.now < Date.parse(view.starts_at) ? 'upcoming' : 'open')
+}
+
+function viewLost(model: Model, refused: Refused | undefined, context: Context): Step {
+  if (model.pending) return [model, []]
+  if (refused?.code === 'CAMPAIGN_NOT_FOUND') return [final(model, 'missing'), []]
+  if (model.phase === 'paused') return [wait(model, 'paused', refused?.retryAfterMs, context), []]
+  const loading = model.phase === 'loading' || model.phase === 'offline' || model.phase === 'busy'
+  if (!loading) return [model, []]
+  return [wait(model, refused ? 'busy' : 'offline', refused?.retryAfterMs, context), []]
+}
+
+function resume(model: Model, kept: Kept, context: Context): Step {
+  const resumed: Model = { ...idle(model), owned: kept.owned }
+  if (kept.coupon) return [{ ...resumed, phase: 'delivered', coupon: kept.coupon }, []]
+  if (kept.acceptedAt !== undefined) return accepted(resumed, kept.acceptedAt, context)
+  if (!kept.pending) return [{ ...model, owned: kept.owned }, []]
+  const phase = kept.unheard ? 'unknown' : 'busy'
+  return [wait({ ...resumed, pending: true, unheard: kept.unheard }, phase, undefined, context), []]
+}
+
+function relogin(model: Model, renewed: boolean): Step {
+  if (renewed) return [model, model.pending ? [{ type: 'claim', renew: true }] : []]
+  // What is under way stays so: signing in goes on with it.
+  const { pending, unheard } = model
+  return [{ ...idle(model), phase: 'signed_out', signedIn: false, pending, unheard }, []]
+}
+
+function due(model: Model, context: Context): Step {
+  if (model.retryAt !== undefined) return context.now < model.retryAt ? [model, []] : retry(model, context)
+  if (model.phase === 'accepted') {
+    return [context.now < model.acceptedAt! + slowAfterMs ? model : { ...model, phase: 'slow' }, []]
+  }
+  if (model.phase === 'sold_out') {
+    // A refusal may know more than the view: only the campaign's end moves this phase by itself.
+    const over = model.view !== undefined && context.now >= Date.parse(model.view.ends_at)
+    return [over ? final(model, 'ended') : model, []]
+  }
+  return model.phase === 'upcoming' || model.phase === 'open' || model.phase === 'signed_out'
+    ? mirror(model, context)
+    : [model, []]
+}
+
+function retry(model: Model, context: Context): Step {
+  const { retryAt: _due, ...rest } = model
+  const tried = { ...rest, triedAt: context.now }
+  if (!model.pending) return [tried, [{ type: 'look' }]]
+  return [{ ...tried, phase: model.unheard ? 'unknown' : 'sending' }, [{ type: 'claim', renew: false }]]
+}
+
+function press(model: Model, context: Context): Step {
+  if (model.phase === 'open' || model.phase === 'failed') {
+    const sending: Model = { ...idle(model), phase: 'sending', pending: true, triedAt: context.now }
+    return [sending, [{ type: 'claim', renew: model.phase === 'failed' }]]
+  }
+  const mayLook = model.retryAt !== undefined && context.now >= (model.triedAt ?? 0) + lookByHandEveryMs
+  return model.phase === 'paused' && mayLook ? retry(model, context) : [model, []]
+}
+
+function accepted(model: Model, at: number, context: Context): Step {
+  const phase =
+    model.view?.mode === 'ballot' ? 'entered' : context.now >= at + slowAfterMs ? 'slow' : 'accepted'
+  return [{ ...final(model, phase), acceptedAt: at }, [{ type: 'watch' }]]
+}
+
+function refused(model: Model, { code, retryAfterMs, startsAt }: Refused, context: Context): Step {
+  const end = endOf[code]
+  if (end !== undefined) return [final(model, end), []]
+  if (code === 'UNAUTHENTICATED') return [model, [{ type: 'relogin' }]]
+  // Before the press, a token that can't be had yet is the controller's to fetch again, not the reader's worry.
+  if (!model.pending) return [model, []]
+  switch (code) {
+    case 'NOT_STARTED':
+      return early(model, startsAt, context)
+    case 'TOKEN_EXPIRED':
+    case 'TOKEN_INVALID':
+    case 'TOKEN_USED':
+      return model.tokenRenewed
+        ? [final(model, 'failed'), []]
+        : [{ ...model, tokenRenewed: true }, [{ type: 'claim', renew: true }]]
+    case 'BUSY':
+    case 'NOT_READY':
+    case 'RATE_LIMITED':
+    case 'UNAVAILABLE':
+      // Shed before it was decided: that says nothing about a claim whose answer got lost before.
+      return [wait(model, model.unheard ? 'unknown' : 'busy', retryAfterMs, context), []]
+    case 'PAUSED':
+      return [wait(model, 'paused', retryAfterMs, context), []]
+    case 'OUTCOME_UNKNOWN':
+      return [wait({ ...model, unheard: true }, 'unknown', retryAfterMs, context), []]
+    case 'IDEMPOTENCY_MISMATCH':
+      return [final(model, 'failed'), [{ type: 'forget' }]]
+    default:
+      return [final(model, 'failed'), []]
+  }
+}
+
+/** The server's clock decides: the press was early, and is sent again at the start if that is near. */
+function early(model: Model, startsAt: string | undefined, context: Context): Step {
+  const view = model.view && startsAt !== undefined ? { ...model.view, starts_at: startsAt } : model.view
+  const at = view === undefined ? Number.NaN : Date.parse(view.starts_at)
+  const moved: Model = view === undefined ? model : { ...model, view }
+  if (!(at - context.now <= earlyPressMaxMs)) return mirror({ ...idle(moved), phase: 'upcoming' }, context)
+  const pause = retryDelay(model.attempt, undefined, context.random) / 4
+  const retryAt = Math.max(at, context.now) + pause
+  return [{ ...moved, phase: 'upcoming', attempt: model.attempt + 1, retryAt, triedAt: context.now }, []]
+}
+
+const endOf: Readonly<Record<string, Phase>> = {
+  SOLD_OUT: 'sold_out',
+  LIMIT_REACHED: 'limit_reached',
+  ENDED: 'ended',
+  VOIDED: 'withdrawn',
+  NOT_ELIGIBLE: 'not_eligible',
+  CAMPAIGN_NOT_FOUND: 'missing',
+}
+
+const rejectionOf: Readonly<Record<string, Phase>> = {
+  REJECTED_QUOTA: 'sold_out',
+  REJECTED_DUPLICATE: 'limit_reached',
+  REJECTED_INELIGIBLE: 'not_eligible',
+  REJECTED_NOT_CHOSEN: 'not_chosen',
+  REJECTED_CANCELLED: 'withdrawn',
+} satisfies Partial<Record<ClaimRejection, Phase>>
+
+function settled(model: Model, result: Settled): Step {
+  switch (result.status) {
+    case 'DELIVERED':
+      return [{ ...final(model, 'delivered'), coupon: result.coupon, owned: model.owned + 1 }, []]
+    case 'REJECTED':
+      return [final(model, rejectionOf[result.reason] ?? 'rejected'), [{ type: 'forget' }]]
+    case 'REVIEW':
+      return [{ ...model, phase: 'review' }, []]
+    case 'PROCESSING':
+      return [model, []]
+    default:
+      return assertNever(result, 'result')
+  }
+}
