@@ -18,7 +18,9 @@ redis.call('DEL', moves_key)
 for from = 16, #ARGV, 2000 do
   redis.call('HSET', moves_key, unpack(ARGV, from, math.min(from + 1999, #ARGV)))
 end
-redis.call('HSET', gate_key, 'state', ARGV[1], 'epoch', ARGV[2], 'config_version', ARGV[3],
+-- See prime-3: a long value keeps the gate a hash table.
+local about = 'The gate of one slice of a campaign: written by Tidegate alone, rebuilt from its ledger.'
+redis.call('HSET', gate_key, 'about', about, 'state', ARGV[1], 'epoch', ARGV[2], 'config_version', ARGV[3],
   'rule_version', ARGV[4], 'starts_at', ARGV[5], 'ends_at', ARGV[6], 'per_user_limit', ARGV[7],
   'allocated', ARGV[8], 'remaining', ARGV[9], 'accepted', ARGV[10], 'settled', ARGV[11],
   'returned', ARGV[12], 'lease_until', '0', 'final', ARGV[13], 'drip', ARGV[14], 'pace', ARGV[15])
