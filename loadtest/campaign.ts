@@ -1,0 +1,68 @@
+import type { Stack } from '../stack/stack.ts'
+
+export interface CampaignWish {
+  name: string
+  quota: number
+  perUserLimit?: number
+  startsAtMs: number
+  endsAtMs: number
+  bucketCount?: number
+}
+
+/** Creates, submits, approves and publishes a campaign through the admin API, as two people would. */
+export async function openCampaign(stack: Stack, wish: CampaignWish): Promise<string> {
+  const operator = await stack.mintLogin({ user: 'loadtest-operator', role: 'operator' })
+  const approver = await stack.mintLogin({ user: 'loadtest-approver', role: 'approver' })
+  const created = await call(stack, operator, 'POST', '/admin/v1/campaigns', {
+    name: wish.name,
+    mode: 'first_come',
+    quota: wish.quota,
+    per_user_limit: wish.perUserLimit ?? 1,
+    starts_at: new Date(wish.startsAtMs).toISOString(),
+    ends_at: new Date(wish.endsAtMs).toISOString(),
+    time_zone: 'Asia/Shanghai',
+    ...(wish.bucketCount === undefined ? {} : { bucket_count: wish.bucketCount }),
+    rules: {
+      benefit: {
+        kind: 'amount_off',
+        amount: { currency: 'CNY', minor: '2000' },
+        threshold: { currency: 'CNY', minor: '10000' },
+      },
+      validity: { kind: 'days', days: 7 },
+    },
+  })
+  const id = created.body['id'] as string
+  let etag = created.etag
+  for (const [verb, login] of [
+    ['submit', operator],
+    ['approve', approver],
+    ['publish', operator],
+  ] as const) {
+    const answer = await call(stack, login, 'POST', `/admin/v1/campaigns/${id}/${verb}`, {}, etag)
+    etag = answer.etag
+  }
+  return id
+}
+
+async function call(
+  stack: Stack,
+  login: string,
+  method: string,
+  path: string,
+  body: unknown,
+  etag?: string,
+): Promise<{ body: Record<string, unknown>; etag: string }> {
+  const response = await fetch(stack.endpoints.core + path, {
+    method,
+    headers: {
+      Authorization: `Bearer ${login}`,
+      'Content-Type': 'application/json',
+      'Idempotency-Key': crypto.randomUUID(),
+      ...(etag === undefined ? {} : { 'If-Match': etag }),
+    },
+    body: JSON.stringify(body),
+  })
+  const answer = (await response.json()) as Record<string, unknown>
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`)
+  return { body: answer, etag: response.headers.get('etag') ?? '' }
+}
