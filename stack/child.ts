@@ -1,8 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { guardProcess, releaseProcess } from './guard.ts'
 import { endProcess, identify, isRunning, type ProcessId, signal, until } from './process.ts'
+
+/** A log that grew beyond this is begun anew at the next start. */
+const LOG_BYTES_MAX = 5_000_000
 
 export interface ChildOptions {
   name: string
@@ -101,7 +104,8 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dir, { recursive: true })
   await reapLeftover(dir, name, polite)
   const logFile = join(dir, `${name}.log`)
-  const log = openSync(logFile, 'a', 0o600)
+  const long = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > LOG_BYTES_MAX
+  const log = openSync(logFile, long ? 'w' : 'a', 0o600)
   const child = spawn(options.command, options.args, {
     cwd: options.cwd ?? dirname(logFile),
     env: options.env,

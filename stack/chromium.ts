@@ -1,4 +1,4 @@
-import { findProgram } from './find.ts'
+import { findProgram } from './host.ts'
 import { type CommandResult, runCommand } from './run-command.ts'
 
 const HOW_TO =

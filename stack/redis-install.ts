@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { findProgram } from './find.ts'
+import { findProgram } from './host.ts'
 import { runCommand } from './run-command.ts'
 
 const HOW_TO =

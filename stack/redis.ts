@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { type Child, startChild, untilReady } from './child.ts'
-import { searchPath } from './find.ts'
+import { searchPath } from './host.ts'
 import { freePort } from './ports.ts'
 
 export interface RedisOptions {

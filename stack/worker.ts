@@ -1,0 +1,96 @@
+import { mkdirSync, readFileSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, type V4WorkerOptions } from 'miniflare'
+import { type Bundle, bundleWorker, OFFLINE } from './bundle.ts'
+
+/**
+ * A process that runs the edge worker in the real runtime (workerd) and prints {"listening": url} when it serves.
+ *
+ * Environment: WORKER_CONFIG (path of wrangler.toml), WORKER_CACHE (folder for bundles), WORKER_PORT (0 or none:
+ * any free one), WORKER_BINDINGS (JSON object of text bindings).
+ */
+
+interface WorkerEnvironment {
+  config: string
+  cache: string
+  port: number
+  bindings: Record<string, string>
+}
+
+const EDGE = 'edge'
+const SITE = 'site'
+
+function parseEnvironment(env: NodeJS.ProcessEnv): WorkerEnvironment {
+  const {
+    WORKER_CONFIG: config,
+    WORKER_CACHE: cache,
+    WORKER_PORT: port = '0',
+    WORKER_BINDINGS: json = '{}',
+  } = env
+  if (!config) throw new Error('WORKER_CONFIG is missing: give the path of a wrangler.toml.')
+  if (!cache) throw new Error('WORKER_CACHE is missing: give a folder to keep bundles in.')
+  if (!/^\d{1,5}$/.test(port)) throw new Error('WORKER_PORT must be a port number, or 0 for any free one.')
+  return { config, cache, port: Number(port), bindings: JSON.parse(json) }
+}
+
+/**
+ * The worker and its assets as two services: with both in one, Miniflare puts a proxy in front of the direct
+ * socket, which quarters the rate (measured: 3.1 k/s against 12.2 k/s). The worker asks the assets through the
+ * same binding either way.
+ */
+function services(bundle: Bundle, environment: WorkerEnvironment): V4WorkerOptions[] {
+  const { assets, ...options } = bundle.options as Record<string, unknown> & { assets?: { binding?: string } }
+  const own = options['bindings'] as Record<string, string> | undefined
+  const edge: V4WorkerOptions = {
+    ...options,
+    name: EDGE,
+    modules: [{ type: 'ESModule', path: bundle.script, contents: readFileSync(bundle.script, 'utf8') }],
+    modulesRoot: dirname(bundle.script),
+    bindings: { ...own, ...environment.bindings },
+    unsafeDirectSockets: [{ host: '127.0.0.1', port: environment.port }],
+  }
+  if (!assets) return [edge]
+  const site = {
+    name: SITE,
+    compatibilityDate: options['compatibilityDate'],
+    modules: true,
+    script: 'export default { fetch: (request, env) => env.ASSETS.fetch(request) }',
+    assets: { ...assets, binding: 'ASSETS' },
+  } as V4WorkerOptions
+  return [{ ...edge, serviceBindings: { [assets.binding ?? 'ASSETS']: SITE } }, site]
+}
+
+/** Structured logs of the worker, one JSON line each, on standard error: standard output carries our one line. */
+function logLine(log: { level: string; message: string; timestamp: number }): void {
+  process.stderr.write(`${JSON.stringify({ level: log.level, time: log.timestamp, msg: log.message })}\n`)
+}
+
+async function main(): Promise<void> {
+  Object.assign(process.env, OFFLINE)
+  const environment = parseEnvironment(process.env)
+  mkdirSync(environment.cache, { recursive: true })
+  const bundle = await bundleWorker(environment.config, environment.cache)
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      log: new Log(LogLevel.ERROR),
+      handleStructuredLogs: logLine,
+      logRequests: false,
+      telemetry: { enabled: false },
+      unsafeLocalExplorer: false,
+      workers: services(bundle, environment),
+    }),
+  )
+  for (const name of ['SIGTERM', 'SIGINT'] as const)
+    process.once(name, () => void miniflare.dispose().then(() => process.exit(0)))
+  await miniflare.ready
+  const url = await miniflare.unsafeGetDirectURL(EDGE)
+  console.log(JSON.stringify({ listening: url.origin, bundle: basename(dirname(dirname(bundle.script))) }))
+}
+
+await main().catch((error: Error) => {
+  process.stderr.write(`${error.stack}\n`)
+  process.exit(1)
+})
