@@ -1,5 +1,6 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Logger } from 'pino'
+import type { Caller } from './identity.ts'
 
 /** What every handler finds in its context. */
 export interface HttpEnv {
@@ -7,6 +8,8 @@ export interface HttpEnv {
     /** Names this HTTP request in logs and problems. */
     requestId: string
     log: Logger
+    /** Under /admin/: who calls. */
+    caller: Caller
   }
 }
 
