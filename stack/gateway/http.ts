@@ -147,15 +147,14 @@ function sendFrames(response: ServerResponse, frames: Buffer[], format: Format) 
   send(response, 200, `[${frames.map((frame) => answerJson(frame, format.base64)).join(',')}]`)
 }
 
-/** The SDK sends the token back with its next request; one Redis is always consistent, so any new value does. */
-let syncToken = 0
+/** The SDK shows the token again with its next request, for read-your-writes; one Redis has that anyway. */
+const SYNC_TOKEN = '1'
 
 function send(response: ServerResponse, status: number, json: string, headers: OutgoingHttpHeaders = {}) {
-  syncToken += 1
   response.writeHead(status, {
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(json),
-    'upstash-sync-token': syncToken.toString(36),
+    'upstash-sync-token': SYNC_TOKEN,
     ...headers,
   })
   response.end(json)

@@ -60,6 +60,8 @@ export interface RunningGateway {
 const COMMAND_TIMEOUT_MS = 5000
 /** Longer than callers' pools keep idle connections, so that they and not we close them: no request meets a closing one. */
 const KEEP_ALIVE_MS = 10 * 60_000
+/** Longest time a caller may take to send a request. */
+const REQUEST_MS = 30_000
 
 /**
  * Starts a gateway. It settles when it listens; if Redis is away then, requests are answered 503 until it comes.
@@ -100,8 +102,9 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   await link.firstAttempt()
   if (link.ready) await billing.sample().catch(() => undefined)
   billing.start()
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) =>
-    handleRequest(context, request, response),
+  const server = createServer(
+    { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: REQUEST_MS },
+    (request, response) => handleRequest(context, request, response),
   )
   const stop = () => {
     billing.stop()

@@ -5,6 +5,8 @@ import { errorText, isError, replyValue } from './reply.ts'
 import { type Command, CommandWriter, FrameReader, PLUS } from './resp.ts'
 
 const HEARTBEAT_MS = 15_000
+/** Longest wait for Redis to confirm a subscription. */
+const CONFIRM_MS = 5000
 /** What a reader may be behind before it is cut off, as Redis itself does with slow subscribers. */
 const BACKLOG_MAX_BYTES = 1024 * 1024
 
@@ -32,8 +34,10 @@ export function streamSubscription(
   const reader = new FrameReader()
   let begun = false
 
+  const deadline = setTimeout(() => socket.destroy(), CONFIRM_MS)
   const begin = () => {
     begun = true
+    clearTimeout(deadline)
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
   }
   const deliver = (frame: Buffer) => {
@@ -52,12 +56,18 @@ export function streamSubscription(
     if (begun) response.write(': keep-alive\n\n')
   }, HEARTBEAT_MS)
   socket.on('data', (chunk: Buffer) => {
-    for (const frame of reader.push(chunk)) if (!socket.destroyed) deliver(frame)
+    try {
+      for (const frame of reader.push(chunk)) if (!socket.destroyed) deliver(frame)
+    } catch {
+      // Not RESP2, so nothing more can be understood; the close event tells the caller.
+      socket.destroy()
+    }
   })
   // The close event that follows ends the stream; the caller sees that and subscribes again.
   socket.on('error', () => undefined)
   socket.on('close', () => {
     clearInterval(heartbeat)
+    clearTimeout(deadline)
     if (!begun && !response.headersSent) refuse(503, UNREACHABLE)
     response.end()
   })
