@@ -15,8 +15,12 @@ export interface Bundle {
   options: Omit<V4WorkerOptions, 'modules' | 'script' | 'modulesRules' | 'rootPath'>
 }
 
-/** Offline, and silent towards the vendor. */
-export const OFFLINE = { CLOUDFLARE_CF_FETCH_ENABLED: 'false', WRANGLER_SEND_METRICS: 'false' }
+/** Offline, and silent towards the vendor: the banner comes with a look for updates. */
+export const OFFLINE = {
+  CLOUDFLARE_CF_FETCH_ENABLED: 'false',
+  WRANGLER_SEND_METRICS: 'false',
+  WRANGLER_HIDE_BANNER: 'true',
+}
 
 /** Names below a worker's folder that never become part of its bundle. */
 function unrelated(name: string): boolean {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
@@ -136,13 +136,22 @@ export const RECIPES: Record<PartName, Recipe> = {
   },
 }
 
-/** Bundles the worker in a process of its own while the databases start: the two take about as long. */
+/**
+ * Builds the campaign page and bundles the worker, in processes of their own, while the databases start: the two
+ * take about as long.
+ */
 export async function warmBundle(building: Building): Promise<void> {
-  if (building.options.only && !building.options.only.includes('edge')) return
-  const args = [join(ROOT, 'stack', 'bundle.ts'), workerConfig(building), join(building.home, 'bundles')]
-  if (!existsSync(workerConfig(building))) throw new Error(`${workerConfig(building)} does not exist`)
-  const result = await runCommand(process.execPath, args, { env: inheritedEnvironment(), timeoutMs: 180_000 })
-  if (result.code !== 0) throw new Error(`The edge worker can't be bundled:\n${result.output.trim()}`)
+  const { options, home } = building
+  if (options.only && !options.only.includes('edge')) return
+  // A worker given by the caller brings its own assets, or none.
+  if (options.workerConfig === undefined) await build('edge/site/build.ts')
+  await build('stack/bundle.ts', workerConfig(building), join(home, 'bundles'))
+}
+
+async function build(file: string, ...args: string[]): Promise<void> {
+  const env = inheritedEnvironment()
+  const result = await runCommand(process.execPath, [join(ROOT, file), ...args], { env, timeoutMs: 180_000 })
+  if (result.code !== 0) throw new Error(`${file} failed:\n${result.output.trim()}`)
 }
 
 /** The URL of the product's own database on that server, which is made when it isn't there. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -62,12 +62,18 @@ function tinyWorker(): { config: string; cache: string; dir: string } {
 
 test('the worker runs in workerd with its bindings, and one address serves API and assets', async (t) => {
   const { config, cache, dir } = tinyWorker()
+  const tmp = temporaryFolder('worker-tmp')
   const start = () =>
     startService({
       name: 'edge',
       file: 'stack/worker.ts',
       dir,
-      env: { WORKER_CONFIG: config, WORKER_CACHE: cache, WORKER_BINDINGS: JSON.stringify({ BOUND: 'here' }) },
+      env: {
+        TMPDIR: tmp,
+        WORKER_CONFIG: config,
+        WORKER_CACHE: cache,
+        WORKER_BINDINGS: JSON.stringify({ BOUND: 'here' }),
+      },
     })
   const worker = await start()
   t.after(() => worker.kill())
@@ -87,7 +93,8 @@ test('the worker runs in workerd with its bindings, and one address serves API a
   for (let i = 0; i < 3; i++)
     limited.push(((await (await get('/v1/limited')).json()) as { success: boolean }).success)
   assert.deepEqual(limited, [true, true, false])
-  assert.deepEqual(await worker.stop(), { code: 0, signal: null })
+  await worker.stop()
+  assert.deepEqual(readdirSync(tmp), [])
   await assert.rejects(get('/v1/about'))
 
   writeFileSync(

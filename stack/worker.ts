@@ -83,8 +83,7 @@ async function main(): Promise<void> {
       workers: services(bundle, environment),
     }),
   )
-  for (const name of ['SIGTERM', 'SIGINT'] as const)
-    process.once(name, () => void miniflare.dispose().then(() => process.exit(0)))
+  // On SIGTERM and SIGINT Miniflare ends workerd, removes its files and exits (143, 130).
   await miniflare.ready
   const url = await miniflare.unsafeGetDirectURL(EDGE)
   console.log(JSON.stringify({ listening: url.origin, bundle: basename(dirname(dirname(bundle.script))) }))
