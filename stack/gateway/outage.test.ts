@@ -137,6 +137,7 @@ test('a password and a database number in the URL of Redis are used, and a wrong
     redisUrl: url('gate:wrong'),
     log: (line) => log.push(line),
   })
+  t.after(() => refused.close())
   assert.equal((await post(refused.url, ['PING'])).status, 503)
   assert.match(log.join('\n'), /WRONGPASS/)
   assert.doesNotMatch(log.join('\n'), /wrong/)
