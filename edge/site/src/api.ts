@@ -1,6 +1,6 @@
 import type { CampaignView } from '../../../schema/view.ts'
 import type { Reading } from './clock.ts'
-import type { Refused, Settled } from './machine.ts'
+import type { Refused, Settled } from './model.ts'
 
 /** The edge's public calls (DESIGN §7), same origin. Nothing here throws: what went wrong is part of the answer. */
 

@@ -1,57 +1,10 @@
 /// <reference types="node" />
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
-import type { CampaignView } from '../../../schema/view.ts'
-import {
-  type Happening,
-  type Model,
-  mayHaveAnother,
-  nextMoment,
-  type Phase,
-  type Step,
-  start,
-  step,
-} from './machine.ts'
+import { endsAt, minute, refusal, run, signedIn, startsAt, view, viewOf } from './machine.fixture.ts'
+import { mayHaveAnother, nextMoment, step } from './machine.ts'
+import type { Happening, Phase } from './model.ts'
 
-const minute = 60_000
-const startsAt = Date.parse('2026-12-05T02:00:00Z')
-const endsAt = startsAt + 60 * minute
-
-function viewOf(overrides: Partial<CampaignView> = {}): CampaignView {
-  const iso = (at: number) => new Date(at).toISOString()
-  return {
-    id: 'c1',
-    name: 'Coffee',
-    mode: 'first_come',
-    availability: 'open',
-    starts_at: iso(startsAt),
-    ends_at: iso(endsAt),
-    server_time: iso(startsAt),
-    per_user_limit: 1,
-    benefit: { kind: 'fixed_price', price: { currency: 'EUR', minor: '100' } },
-    validity: { kind: 'days', days: 30 },
-    time_zone: 'Asia/Shanghai',
-    token_opens_at: iso(startsAt - 10 * minute),
-    ...overrides,
-  }
-}
-
-interface Run {
-  model: Model
-  effects: string[]
-}
-
-/** Runs happenings one after the other; effects of the last one. */
-function run(now: number, happenings: Happening[], from: Model = start, random = 0): Run {
-  let last: Step = [from, []]
-  for (const happening of happenings) last = step(last[0], happening, { now, random })
-  return { model: last[0], effects: last[1].map((effect) => effect.type) }
-}
-
-const signedIn: Happening = { type: 'login', signedIn: true }
-const view = (overrides: Partial<CampaignView> = {}): Happening => ({ type: 'view', view: viewOf(overrides) })
-const refusal = (code: string, more = {}): Happening => ({ type: 'refused', refused: { code, ...more } })
 const press: Happening = { type: 'press' }
 const at = startsAt + minute
 const pressed = () => run(at, [signedIn, view(), press]).model
@@ -256,69 +209,5 @@ test('a view that can’t be had says so, and is asked for again', () => {
   assert.equal(
     run(at, [{ type: 'view_lost', refused: { code: 'CAMPAIGN_NOT_FOUND' } }]).model.phase,
     'missing',
-  )
-})
-
-const code = fc.constantFrom(
-  ...['SOLD_OUT', 'LIMIT_REACHED', 'NOT_STARTED', 'TOKEN_USED', 'IDEMPOTENCY_MISMATCH', 'ENDED', 'VOIDED'],
-  ...[
-    'NOT_ELIGIBLE',
-    'TOKEN_INVALID',
-    'TOKEN_EXPIRED',
-    'UNAUTHENTICATED',
-    'CAMPAIGN_NOT_FOUND',
-    'RATE_LIMITED',
-  ],
-  ...['PAUSED', 'BUSY', 'NOT_READY', 'OUTCOME_UNKNOWN', 'UNAVAILABLE', '400'],
-)
-const anything: fc.Arbitrary<Happening> = fc.oneof(
-  fc.record({
-    type: fc.constant('view' as const),
-    view: fc
-      .constantFrom('upcoming', 'open', 'paused', 'sold_out', 'ended')
-      .map((availability) => viewOf({ availability: availability as CampaignView['availability'] })),
-  }),
-  fc.constantFrom<Happening>(
-    { type: 'view_lost' },
-    { type: 'login', signedIn: true },
-    { type: 'login', signedIn: false },
-    { type: 'relogin', renewed: true },
-    { type: 'relogin', renewed: false },
-    { type: 'due' },
-    { type: 'press' },
-    { type: 'another' },
-    { type: 'online' },
-    { type: 'lost', sent: true },
-    { type: 'lost', sent: false },
-    { type: 'accepted', at },
-    { type: 'settled', settled: { status: 'DELIVERED', coupon: { couponId: 'k' } } },
-    { type: 'settled', settled: { status: 'REJECTED', reason: 'REJECTED_QUOTA' } },
-    { type: 'settled', settled: { status: 'REVIEW' } },
-    { type: 'resume', kept: { pending: true, unheard: true, owned: 0 } },
-  ),
-  code.map((each) => refusal(each)),
-)
-
-test('property: whatever happens, a claim goes out only for a press, and no timer spins', () => {
-  fc.assert(
-    fc.property(fc.array(fc.tuple(anything, fc.nat(20_000)), { maxLength: 40 }), (story) => {
-      let model = start
-      let now = startsAt - 30_000
-      for (const [happening, pause] of story) {
-        now += pause
-        const [next, effects] = step(model, happening, { now, random: 0.5 })
-        for (const effect of effects)
-          if (effect.type === 'claim') assert.ok(next.pending, 'a claim nobody pressed')
-        model = next
-        const moment = nextMoment(model)
-        if (moment === undefined) continue
-        // What a timer at that moment does must move something, or the timer would fire for ever.
-        const then = Math.max(now, moment)
-        const [after, done] = step(model, { type: 'due' }, { now: then, random: 0.5 })
-        const following = nextMoment(after)
-        assert.ok(done.length > 0 || following === undefined || following > then, `${model.phase} spins`)
-      }
-    }),
-    { numRuns: 500 },
   )
 })

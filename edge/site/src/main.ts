@@ -1,10 +1,10 @@
 import { httpApi } from './api.ts'
 import { serverClock } from './clock.ts'
-import { controller } from './controller.ts'
+import { Controller } from './controller.ts'
 import { pageOf } from './draw.ts'
 import { chosenLanguage, keepLanguage } from './language.ts'
 import { adoptLogin, currentLogin } from './login.ts'
-import type { Model } from './machine.ts'
+import type { Model } from './model.ts'
 import { type Surroundings, screenOf } from './screen.ts'
 import { browserStore } from './store.ts'
 
@@ -63,7 +63,7 @@ function storage(): Storage | undefined {
 }
 
 const store = browserStore(storage(), () => crypto.randomUUID())
-const claims = controller({
+const claims = new Controller({
   campaignId,
   api: httpApi(store.deviceId(), clock.learn),
   store,

@@ -11,7 +11,8 @@ import {
   when,
   zonesDiffer,
 } from './format.ts'
-import { type Model, mayHaveAnother, type Phase } from './machine.ts'
+import { mayHaveAnother } from './machine.ts'
+import type { Model, Phase } from './model.ts'
 import { fill, type StatusKey, type Words, words } from './words.ts'
 
 /** What stands on the page, as data: a pure function of the model, the server's time and the language. */

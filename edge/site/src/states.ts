@@ -1,6 +1,6 @@
 import type { Benefit } from '../../../schema/rules.ts'
 import type { CampaignView } from '../../../schema/view.ts'
-import { type Model, type Phase, start } from './machine.ts'
+import { type Model, type Phase, start } from './model.ts'
 
 /**
  * Every state of the page on demand, as `/c/{id}?state=sold_out` on 127.0.0.1: for looking at and for tests.

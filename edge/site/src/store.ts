@@ -1,6 +1,6 @@
 import type { CampaignView } from '../../../schema/view.ts'
 import type { Acceptance, ClaimToken } from './api.ts'
-import type { Coupon } from './machine.ts'
+import type { Coupon } from './model.ts'
 
 /**
  * What outlives a reload: the device's id, and per campaign and user the claim under way. The key is written

@@ -1,16 +1,6 @@
 import { type Api, settledOf } from './api.ts'
-import type { Settled } from './machine.ts'
+import type { Settled } from './model.ts'
 import { pollDelay, retryDelay } from './plan.ts'
-
-/**
- * Waits for a claim's result: told by the event stream, and asked for when the stream is silent or can't be had.
- * Polls back off and have a budget, so that a page forgotten in a pocket asks no more.
- */
-export interface Watch {
-  stop(): void
-  /** The reader is back: asks at once, with a small new budget. */
-  look(): void
-}
 
 export interface WatchOrder {
   statusUrl: string
@@ -18,11 +8,8 @@ export interface WatchOrder {
   pollAfterMs: number
   /** Nothing can be known before this many ms from now (a draw to come): no stream is held open for it. */
   quietMs: number
-}
-
-export interface WatchParts {
   status: Api['status']
-  login(): Promise<string | undefined>
+  login(): string | undefined
   random(): number
   /** Called with every status; the watch ends by itself after a final one. */
   tell(settled: Settled): void
@@ -32,80 +19,93 @@ const pollBudget = 40
 const lookBudget = 5
 /** While a stream is open its silence is believed for this long: something between may hold events back. */
 const silenceMs = 8_000
-/** A stream that ends is opened again at a moment of our own, since browsers all do it at the same one. */
 const streamsMax = 20
+const timerMaxMs = 2 ** 31 - 1
 
-export function watchClaim(order: WatchOrder, parts: WatchParts): Watch {
-  let stopped = false
-  let stream: EventSource | undefined
-  let streams = 0
-  let polls = 0
-  let budget = pollBudget
-  let hintMs = order.pollAfterMs
-  let pollTimer: ReturnType<typeof setTimeout> | undefined
-  let streamTimer: ReturnType<typeof setTimeout> | undefined
+/**
+ * Waits for a claim's result: told by the event stream, and asked for when the stream is silent or can't be had.
+ * Polls back off and have a budget, so that a page forgotten in a pocket asks no more.
+ */
+export class Watch {
+  readonly #order: WatchOrder
+  #stopped = false
+  #stream: EventSource | undefined
+  #streams = 0
+  #polls = 0
+  #budget = pollBudget
+  #hintMs: number
+  #pollTimer: ReturnType<typeof setTimeout> | undefined
+  #streamTimer: ReturnType<typeof setTimeout> | undefined
 
-  const stop = () => {
-    stopped = true
-    stream?.close()
-    clearTimeout(pollTimer)
-    clearTimeout(streamTimer)
-  }
-  const tell = (settled: Settled) => {
-    if (stopped) return
-    if (settled.status === 'DELIVERED' || settled.status === 'REJECTED') stop()
-    parts.tell(settled)
-  }
-  const pollIn = (ms: number) => {
-    clearTimeout(pollTimer)
-    if (!stopped && budget > 0) pollTimer = setTimeout(poll, ms)
+  constructor(order: WatchOrder) {
+    this.#order = order
+    this.#hintMs = order.pollAfterMs
+    if (order.quietMs > 0) {
+      this.#pollIn(Math.min(order.quietMs, timerMaxMs))
+      return
+    }
+    this.#listen()
+    this.#pollIn(silenceMs)
   }
 
-  async function poll(): Promise<void> {
-    budget--
-    const answer = await parts.status(order.statusUrl, await parts.login())
-    if (stopped) return
+  stop(): void {
+    this.#stopped = true
+    this.#stream?.close()
+    clearTimeout(this.#pollTimer)
+    clearTimeout(this.#streamTimer)
+  }
+
+  /** The reader is back: asks at once, with a small new budget. */
+  look(): void {
+    this.#budget = Math.max(this.#budget, lookBudget)
+    this.#polls = 0
+    this.#pollIn(this.#order.random() * 500)
+  }
+
+  #tell(settled: Settled): void {
+    if (this.#stopped) return
+    if (settled.status === 'DELIVERED' || settled.status === 'REJECTED') this.stop()
+    this.#order.tell(settled)
+  }
+
+  #pollIn(ms: number): void {
+    clearTimeout(this.#pollTimer)
+    if (!this.#stopped && this.#budget > 0) this.#pollTimer = setTimeout(() => void this.#poll(), ms)
+  }
+
+  async #poll(): Promise<void> {
+    this.#budget--
+    const answer = await this.#order.status(this.#order.statusUrl, this.#order.login())
+    if (this.#stopped) return
     if (answer.kind === 'status') {
-      hintMs = answer.pollAfterMs ?? hintMs
-      tell(answer.settled)
+      this.#hintMs = answer.pollAfterMs ?? this.#hintMs
+      this.#tell(answer.settled)
     }
     const asked = answer.kind === 'refused' ? (answer.refused.retryAfterMs ?? 0) : 0
-    const pause = Math.max(asked, pollDelay(polls++, hintMs, parts.random()))
-    pollIn(stream?.readyState === EventSource.OPEN ? Math.max(pause, silenceMs) : pause)
+    const pause = Math.max(asked, pollDelay(this.#polls++, this.#hintMs, this.#order.random()))
+    this.#pollIn(this.#stream?.readyState === EventSource.OPEN ? Math.max(pause, silenceMs) : pause)
   }
 
-  function listen(): void {
-    if (stopped || streams >= streamsMax) return
-    stream = new EventSource(order.eventsUrl)
-    stream.onopen = () => pollIn(silenceMs)
+  #listen(): void {
+    if (this.#stopped || this.#streams >= streamsMax) return
+    const stream = new EventSource(this.#order.eventsUrl)
+    this.#stream = stream
+    stream.onopen = () => this.#pollIn(silenceMs)
     stream.onerror = () => {
-      stream?.close()
-      pollIn(pollDelay(polls, hintMs, parts.random()))
-      streamTimer = setTimeout(listen, 2 * retryDelay(streams++, undefined, parts.random()))
+      // Browsers reopen a stream all at the same moment after an outage; closed and reopened here, they don't.
+      stream.close()
+      this.#pollIn(pollDelay(this.#polls, this.#hintMs, this.#order.random()))
+      const pause = 2 * retryDelay(this.#streams++, undefined, this.#order.random())
+      this.#streamTimer = setTimeout(() => this.#listen(), pause)
     }
-    const heard = (status: string) => (event: MessageEvent) => {
-      try {
-        tell(settledOf({ ...JSON.parse(event.data), status }))
-      } catch {
-        // An event that can't be read is left to the next poll.
-      }
+    for (const status of ['DELIVERED', 'REJECTED']) {
+      stream.addEventListener(`claim.${status.toLowerCase()}`, (event) => {
+        try {
+          this.#tell(settledOf({ ...JSON.parse(event.data), status }))
+        } catch {
+          this.#pollIn(0)
+        }
+      })
     }
-    stream.addEventListener('claim.delivered', heard('DELIVERED'))
-    stream.addEventListener('claim.rejected', heard('REJECTED'))
-  }
-
-  if (order.quietMs > 0) pollIn(Math.min(order.quietMs, 2 ** 31 - 1))
-  else {
-    listen()
-    pollIn(silenceMs)
-  }
-  return {
-    stop,
-    look() {
-      if (stopped) return
-      budget = Math.max(budget, lookBudget)
-      polls = 0
-      pollIn(parts.random() * 500)
-    },
   }
 }

@@ -1,5 +1,5 @@
 import type { Language } from './format.ts'
-import type { Phase } from './machine.ts'
+import type { Phase } from './model.ts'
 
 /**
  * Every word of the page. `{n}` stands for seconds that count down, `{t}` for a time. A phase that has no text of
