@@ -1,15 +1,9 @@
 import { migrate } from '../schema/db/migrate.ts'
 import { reconcileGates } from './campaigns/gates.ts'
-import { makeSnapshots } from './campaigns/snapshot.ts'
 import { connect, makeLog } from './connect.ts'
 import type { Running } from './deps.ts'
 import { ConfigurationError, type CoreEnv, parseEnv } from './env.ts'
-import { registerAdminRoutes } from './http/admin.ts'
-import { createApp } from './http/app.ts'
-import { registerCampaignRoutes } from './http/campaigns.ts'
-import { registerHealthRoutes } from './http/health.ts'
-import { registerInternalRoutes } from './http/internal.ts'
-import { registerOpenApiRoutes } from './http/openapi.ts'
+import { buildApp } from './http/routes.ts'
 import { startHttp } from './http/server.ts'
 
 /**
@@ -31,12 +25,7 @@ async function main(): Promise<void> {
 
   let stopping = false
   const parts: Running[] = []
-  const app = createApp(deps)
-  registerAdminRoutes(app, deps)
-  registerCampaignRoutes(app, deps)
-  registerInternalRoutes(app, deps, makeSnapshots(deps))
-  registerHealthRoutes(app, deps, () => stopping)
-  registerOpenApiRoutes(app)
+  const app = buildApp(deps, { isStopping: () => stopping })
 
   const lagging = await reconcileGates(deps)
   if (lagging > 0) log.warn({ lagging }, 'gates could not be told; the guardian goes on')

@@ -67,14 +67,12 @@ function lastRoute(matched: { path: string; method: string }[]): string {
 
 /** Many clients name a content type also where they send nothing; that is no malformed JSON. */
 const ignoreTypeOfNothing: MiddlewareHandler<HttpEnv> = async (c, next) => {
-  const headers = c.req.raw.headers
-  const empty =
-    headers.get('Content-Length') === '0' ||
-    !(headers.has('Content-Length') || headers.has('Transfer-Encoding'))
-  if (empty && headers.has('Content-Type') && c.req.method !== 'GET') {
+  const { method, headers } = c.req.raw
+  // What is read here is kept for the route.
+  if (method !== 'GET' && method !== 'HEAD' && headers.has('Content-Type') && (await c.req.text()) === '') {
     const without = new Headers(headers)
     without.delete('Content-Type')
-    c.req.raw = new Request(c.req.url, { method: c.req.method, headers: without })
+    c.req.raw = new Request(c.req.url, { method, headers: without })
   }
   await next()
 }

@@ -105,7 +105,7 @@ function registerCreate(app: CoreApp, deps: Deps): void {
     summary: 'Make a draft',
     middleware: [permit(deps, 'create')],
     request: {
-      headers: z.object({ 'idempotency-key': idempotencyHeader.optional() }),
+      headers: z.object({ 'Idempotency-Key': idempotencyHeader.optional() }),
       body: { ...json(newCampaignShape, 'The campaign'), required: true },
     },
     responses: {
@@ -134,8 +134,8 @@ function registerVerb(app: CoreApp, deps: Deps, verb: CampaignVerb): void {
     request: {
       params: idParam,
       headers: z.object({
-        'idempotency-key': idempotencyHeader.optional(),
-        'if-match': ifMatchHeader.optional(),
+        'Idempotency-Key': idempotencyHeader.optional(),
+        'If-Match': ifMatchHeader.optional(),
       }),
       body: json(commandShape, 'Why'),
     },

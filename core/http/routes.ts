@@ -1,0 +1,28 @@
+import { makeSnapshots } from '../campaigns/snapshot.ts'
+import type { Deps } from '../deps.ts'
+import { registerAdminRoutes } from './admin.ts'
+import { createApp } from './app.ts'
+import { registerCampaignRoutes } from './campaigns.ts'
+import { registerHealthRoutes } from './health.ts'
+import { registerInternalRoutes } from './internal.ts'
+import { registerOpenApiRoutes } from './openapi.ts'
+import type { CoreApp } from './types.ts'
+
+export interface AppOptions {
+  /** Once true, /readyz says so, and whoever balances sends no more. */
+  isStopping(): boolean
+  /** Adds routes of parts that have more than `deps`. */
+  also?(app: CoreApp): void
+}
+
+/** The core's whole HTTP side. */
+export function buildApp(deps: Deps, { isStopping, also }: AppOptions): CoreApp {
+  const app = createApp(deps)
+  registerAdminRoutes(app, deps)
+  registerCampaignRoutes(app, deps)
+  registerInternalRoutes(app, deps, makeSnapshots(deps))
+  also?.(app)
+  registerHealthRoutes(app, deps, isStopping)
+  registerOpenApiRoutes(app)
+  return app
+}
