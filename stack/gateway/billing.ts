@@ -4,18 +4,19 @@ import { isError, replyValue } from './reply.ts'
 /**
  * Commands as Upstash bills them.
  *
- * Upstash charges every command that the database executes, those called by scripts too, whoever sent it. Stock Redis
- * counts the same thing: `INFO commandstats` grows by one for EVALSHA and by one for each `redis.call` inside it. So the
- * bill is the growth of those counters since the gateway started (or was reset), for the whole database, including
- * clients that connect past the gateway.
+ * Upstash charges every command that the database executes, those called by scripts too, whoever sent it.
+ * Stock Redis counts the same thing: `INFO commandstats` grows by one for EVALSHA and by one for each
+ * `redis.call` inside it. So the bill is the growth of those counters since the gateway started (or was
+ * reset), for the whole database, including clients that connect past the gateway.
  *
- * - Not charged by Upstash, and so left out: AUTH, HELLO, SELECT, COMMAND, CONFIG, INFO, PING, RESET, QUIT. Also left
- *   out is what a served database would not see: CLIENT (clients introduce themselves) and replication's own commands.
- *   Whatever the gateway does for itself is among these, so its bookkeeping never shows in the bill.
+ * - Not charged by Upstash, and so left out: AUTH, HELLO, SELECT, COMMAND, CONFIG, INFO, PING, RESET, QUIT.
+ *   Also left out is what a served database would not see: CLIENT (clients introduce themselves) and
+ *   replication's own commands. Whatever the gateway does for itself is among these, so its bookkeeping never
+ *   shows in the bill.
  * - MULTI and EXEC are charged; Upstash does not list them among the free ones.
- * - Redis's counters start again at zero when it restarts (another run id) or after CONFIG RESETSTAT (some counter
- *   fell). Then what is found is all new. The counters are read every second, so at most that much is missed, and the
- *   bill never shrinks.
+ * - Redis's counters start again at zero when it restarts (another run id) or after CONFIG RESETSTAT (some
+ *   counter fell). Then what is found is all new. The counters are read every second, so at most that much is
+ *   missed, and the bill never shrinks.
  */
 const FREE = new Set(
   [
@@ -93,7 +94,10 @@ export class Billing {
   }
 }
 
-/** Calls by command, without the free ones. Rejected calls (wrong arity, unknown) never ran and are not in `calls`. */
+/**
+ * Calls by command, without the free ones. Rejected calls (wrong arity, unknown) never ran and are not in
+ * `calls`.
+ */
 function readCalls(info: string): Map<string, number> {
   const calls = new Map<string, number>()
   for (const [, name, count] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)) {

@@ -1,8 +1,8 @@
 import type { Argument, Command } from './resp.ts'
 
 /**
- * Commands that a shared connection must never carry: they change the connection's state, take it over, or keep it
- * waiting. Upstash refuses them over REST too, in these words.
+ * Commands that a shared connection must never carry: they change the connection's state, take it over, or
+ * keep it waiting. Upstash refuses them over REST too, in these words.
  */
 const CONNECTION_BOUND = new Set(
   [
@@ -50,7 +50,10 @@ export function refusalOf(command: Command): string | undefined {
     : undefined
 }
 
-/** A command's name or option in upper case, however it was sent: the last argument may come as bytes of a body. */
+/**
+ * A command's name or option in upper case, however it was sent: the last argument may come as bytes of a
+ * body.
+ */
 export function upper(arg: Argument | undefined): string {
   return arg === undefined ? '' : arg.toString().toUpperCase()
 }

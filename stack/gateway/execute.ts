@@ -16,7 +16,9 @@ interface Prepared {
   finish: FinishReply
 }
 
-/** Runs callers' commands: refuses those that may not be sent, and keeps scripts under the caller's digests. */
+/**
+ * Runs callers' commands: refuses those that may not be sent, and keeps scripts under the caller's digests.
+ */
 export class Executor {
   readonly #send: Send
   readonly #aliases: ScriptAliases
@@ -34,7 +36,10 @@ export class Executor {
     return prepared.finish(frame)
   }
 
-  /** One frame a command, in order. A refused command has an error in its place and the others run, as on Upstash. */
+  /**
+   * One frame a command, in order. A refused command has an error in its place and the others run, as on
+   * Upstash.
+   */
   async pipeline(commands: readonly Command[]): Promise<Buffer[]> {
     const prepared = commands.map((command) => this.#prepare(command))
     const sent = prepared.filter((item) => typeof item !== 'string')
@@ -46,7 +51,8 @@ export class Executor {
   }
 
   /**
-   * One frame a command, all run or none. Commands that fail while running leave the others standing, as in Redis.
+   * One frame a command, all run or none. Commands that fail while running leave the others standing, as in
+   * Redis.
    * @throws {RequestError} when the transaction is discarded, with the first reason.
    */
   async transaction(commands: readonly Command[]): Promise<Buffer[]> {

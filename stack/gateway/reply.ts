@@ -24,8 +24,8 @@ export function answerJson(frame: Buffer, base64: boolean): string {
 }
 
 /**
- * The JSON of one reply. Integers keep all their digits, whatever the reader makes of them. With `base64`, texts are
- * encoded byte for byte; without it, bytes that are not UTF-8 become U+FFFD.
+ * The JSON of one reply. Integers keep all their digits, whatever the reader makes of them. With `base64`,
+ * texts are encoded byte for byte; without it, bytes that are not UTF-8 become U+FFFD.
  */
 export function resultJson(frame: Buffer, base64: boolean): string {
   return new JsonRenderer(frame, base64).render()
@@ -52,7 +52,10 @@ class JsonRenderer {
     this.#base64 = base64
   }
 
-  /** A status OK stands as it is only where it is the whole result: inside an array the SDK decodes every text. */
+  /**
+   * A status OK stands as it is only where it is the whole result: inside an array the SDK decodes every
+   * text.
+   */
   render(): string {
     if (this.#frame[0] === PLUS && this.#frame.toString('latin1', 1, this.#frame.length - 2) === OK)
       return `"${OK}"`

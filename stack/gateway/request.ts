@@ -27,8 +27,9 @@ export function parseCommands(body: Buffer): Command[] {
 }
 
 /**
- * The command in a path such as `/set/foo/bar`. The body, byte for byte, follows as the next argument; the query's
- * parameters other than `_token` follow that, so that `POST /set/foo?EX=100` can carry a value of any bytes.
+ * The command in a path such as `/set/foo/bar`. The body, byte for byte, follows as the next argument; the
+ * query's parameters other than `_token` follow that, so that `POST /set/foo?EX=100` can carry a value of any
+ * bytes.
  */
 export function parsePathCommand(path: string, query: string, body: Buffer): Command {
   const command: Command = path.replace(/\/+$/, '').slice(1).split('/').map(decode)

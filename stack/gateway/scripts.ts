@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
 
-/** Turns a key-locking script's text into what stock Redis takes; the rest of the gateway never sees the difference. */
+/**
+ * Turns a key-locking script's text into what stock Redis takes; the rest of the gateway never sees the
+ * difference.
+ */
 export type ScriptRewrite = (script: string) => string
 
 const KEY_LOCKING = 'allow-key-locking'
@@ -18,9 +21,10 @@ export interface AdaptedScript {
 /**
  * Scripts whose text had to be changed, and under which digest Redis has them.
  *
- * Stock Redis refuses the `allow-key-locking` flag, so such a script is sent without it and Redis caches it under
- * another digest than the one the caller computed. This map only translates digests: whether a script is cached is
- * always answered by Redis itself, so a flush or restart behind the gateway's back ends in NOSCRIPT as it should.
+ * Stock Redis refuses the `allow-key-locking` flag, so such a script is sent without it and Redis caches it
+ * under another digest than the one the caller computed. This map only translates digests: whether a script
+ * is cached is always answered by Redis itself, so a flush or restart behind the gateway's back ends in
+ * NOSCRIPT as it should.
  */
 export class ScriptAliases {
   readonly #byCaller = new Map<string, string>()
@@ -31,7 +35,10 @@ export class ScriptAliases {
     this.#rewriteBody = rewriteBody
   }
 
-  /** The text to send instead, remembered for later EVALSHA; undefined when stock Redis takes the script as it is. */
+  /**
+   * The text to send instead, remembered for later EVALSHA; undefined when stock Redis takes the script as it
+   * is.
+   */
   adapt(script: string): AdaptedScript | undefined {
     const shebang = keyLockingShebang(script)
     if (shebang === undefined) return undefined

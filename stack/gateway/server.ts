@@ -1,29 +1,32 @@
 /**
- * The Upstash-compatible gateway: Upstash's REST protocol in front of a stock Redis, so that what runs against Upstash
- * in production runs here unchanged. It listens on 127.0.0.1 only.
+ * The Upstash-compatible gateway: Upstash's REST protocol in front of a stock Redis, so that what runs
+ * against Upstash in production runs here unchanged. It listens on 127.0.0.1 only.
  *
  * Like Upstash:
- * - One command as a JSON array (`POST /`) or in the path (`/set/foo/bar`, a body is the next argument, the query's
- *   parameters follow it); `/pipeline`, not atomic; `/multi-exec`, atomic.
+ * - One command as a JSON array (`POST /`) or in the path (`/set/foo/bar`, a body is the next argument, the
+ *   query's parameters follow it); `/pipeline`, not atomic; `/multi-exec`, atomic.
  * - `Authorization: Bearer` or `?_token=`; 401 and the WRONGPASS text otherwise.
- * - `{"result":…}` with 200, `{"error":"ERR …"}` with 400; in a pipeline or transaction an array of these with 200; a
- *   discarded transaction is one error with 400.
- * - `Upstash-Encoding: base64` (every text but the status OK), `Upstash-Response-Format: resp2`, `Upstash-Sync-Token`.
- * - Scripts that begin with `#!lua flags=allow-key-locking` are accepted and cached under the caller's digest, with
- *   NOSCRIPT when Redis lost them. With `strictKeys` a key that is not in KEYS is refused in Upstash's words.
- * - Commands that belong to a connection, blocking ones included, are refused; `/subscribe` and `/psubscribe` are
- *   server-sent events.
+ * - `{"result":…}` with 200, `{"error":"ERR …"}` with 400; in a pipeline or transaction an array of these
+ *   with 200; a discarded transaction is one error with 400.
+ * - `Upstash-Encoding: base64` (every text but the status OK), `Upstash-Response-Format: resp2`,
+ *   `Upstash-Sync-Token`.
+ * - Scripts that begin with `#!lua flags=allow-key-locking` are accepted and cached under the caller's
+ *   digest, with NOSCRIPT when Redis lost them. With `strictKeys` a key that is not in KEYS is refused in
+ *   Upstash's words.
+ * - Commands that belong to a connection, blocking ones included, are refused; `/subscribe` and `/psubscribe`
+ *   are server-sent events.
  * - `GET /_gateway/stats` counts commands as Upstash bills them (see billing.ts).
  *
  * Unlike Upstash:
- * - Keys are not locked: Redis runs one script at a time anyway. Without `strictKeys` undeclared keys go through,
- *   because the check costs more than 3 % of a script's time [measured: +7 % of a call with 130 arguments, +80 % of a
- *   rate limit's].
- * - Errors raised by Redis and its Lua carry stock Redis's words, also for commands that Upstash does not have.
- *   `allow-key-locking` of functions (FUNCTION LOAD) is not adapted.
- * - No throughput cap, no read-only token, no ACL tokens, no `/monitor`, no JSON and search commands; a request may be
- *   10 MiB, and over that is 413, which Upstash tells as 400.
- * - A Redis that is away is 503 (nothing was sent), 502 (sent, the answer was lost) or 504 (no answer in time).
+ * - Keys are not locked: Redis runs one script at a time anyway. Without `strictKeys` undeclared keys go
+ *   through, because the check costs more than 3 % of a script's time [measured: +7 % of a call with 130
+ *   arguments, +80 % of a rate limit's].
+ * - Errors raised by Redis and its Lua carry stock Redis's words, also for commands that Upstash does not
+ *   have. `allow-key-locking` of functions (FUNCTION LOAD) is not adapted.
+ * - No throughput cap, no read-only token, no ACL tokens, no `/monitor`, no JSON and search commands; a
+ *   request may be 10 MiB, and over that is 413, which Upstash tells as 400.
+ * - A Redis that is away is 503 (nothing was sent), 502 (sent, the answer was lost) or 504 (no answer in
+ *   time).
  */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -42,7 +45,9 @@ export interface GatewayOptions {
   token: string
   /** 0 for any free one. */
   port: number
-  /** Refuse keys that a key-locking script did not declare; costs time in every such script. Off unless given. */
+  /**
+   * Refuse keys that a key-locking script did not declare; costs time in every such script. Off unless given.
+   */
   strictKeys?: boolean
   /** Longest wait for Redis's answer to a command; 5,000 unless given. */
   commandTimeoutMs?: number
@@ -58,13 +63,17 @@ export interface RunningGateway {
 }
 
 const COMMAND_TIMEOUT_MS = 5000
-/** Longer than callers' pools keep idle connections, so that they and not we close them: no request meets a closing one. */
+/**
+ * Longer than callers' pools keep idle connections, so that they and not we close them: no request meets a
+ * closing one.
+ */
 const KEEP_ALIVE_MS = 10 * 60_000
 /** Longest time a caller may take to send a request. */
 const REQUEST_MS = 30_000
 
 /**
- * Starts a gateway. It settles when it listens; if Redis is away then, requests are answered 503 until it comes.
+ * Starts a gateway. It settles when it listens; if Redis is away then, requests are answered 503 until it
+ * comes.
  * @throws when the port is taken or the URL of Redis can't be understood.
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {

@@ -1,13 +1,17 @@
 /**
- * The check that Upstash makes and stock Redis does not: a script that declares `allow-key-locking` may touch only the
- * keys passed in KEYS (upstash.com/docs/redis/features/key-locking, "Rules for allow-key-locking").
+ * The check that Upstash makes and stock Redis does not: a script that declares `allow-key-locking` may touch
+ * only the keys passed in KEYS (upstash.com/docs/redis/features/key-locking, "Rules for allow-key-locking").
  *
- * It is done in Lua, by a `redis` table that stands in front of the real one. Which arguments of a command are keys is
- * known from `COMMAND` for the commands whose names occur in the script; for any other, such as one whose keys move
- * or whose name is computed, `COMMAND GETKEYS` is asked at run time, which is right but slow, and free of charge.
+ * It is done in Lua, by a `redis` table that stands in front of the real one. Which arguments of a command
+ * are keys is known from `COMMAND` for the commands whose names occur in the script; for any other, such as
+ * one whose keys move or whose name is computed, `COMMAND GETKEYS` is asked at run time, which is right but
+ * slow, and free of charge.
  */
 
-/** Positions of a command's keys as `COMMAND` tells them: first and last argument (negative: from the end) and step. */
+/**
+ * Positions of a command's keys as `COMMAND` tells them: first and last argument (negative: from the end) and
+ * step.
+ */
 export interface KeyPositions {
   first: number
   last: number
@@ -21,8 +25,8 @@ export type KeyTable = ReadonlyMap<string, KeyPositions>
 const DATABASE_WIDE_WRITES = new Set(['flushall', 'flushdb', 'swapdb'])
 
 /**
- * Reads the reply of `COMMAND` into a table.
- * Commands without keys have first = 0 and are kept, unless their keys move (`movablekeys`): those must be asked for.
+ * Reads the reply of `COMMAND` into a table. Commands without keys have first = 0 and are kept, unless their
+ * keys move (`movablekeys`): those must be asked for.
  */
 export function readKeyTable(reply: readonly CommandInfo[]): KeyTable {
   const table = new Map<string, KeyPositions>()
