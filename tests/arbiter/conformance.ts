@@ -479,7 +479,15 @@ export function conformance(name: string, connect: () => Promise<Target>): void 
 
       async function picture(bucket: { campaignId: string; bucket: number }) {
         const keys = [gateKey(bucket), usersKey(bucket), logKey(bucket), movesKey(bucket)]
-        return Promise.all(keys.map((key) => target.redis.dumpBuffer(key)))
+        // Contents, not DUMP: a hash table that is being resized changes its order by being read.
+        return Promise.all(
+          keys.map(async (key) => {
+            const type = await target.redis.type(key)
+            if (type === 'hash') return Object.entries(await target.redis.hgetall(key)).sort()
+            if (type === 'stream') return target.redis.xrange(key, '-', '+')
+            return type === 'string' ? target.redis.get(key) : type
+          }),
+        )
       }
       const isRefusal = (error: unknown) => error instanceof ArbiterError && error.failure === 'refused'
     })
