@@ -42,14 +42,14 @@ export interface Child {
   stop(graceMs?: number): Promise<Exit>
   /** Ends its whole process group at once (SIGKILL) and waits. */
   kill(): Promise<Exit>
-  /** The last lines of its log. */
+  /** The last lines of its log, as far as this process wrote it. */
   tail(lines?: number): string
 }
 
-/** The last lines of a log file; empty when there is none. */
-export function tailOf(file: string, lines = 20): string {
+/** The last lines of a log file from byte `from` on; empty when there is none. */
+function tailOf(file: string, from: number, lines = 20): string {
   try {
-    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n')
+    return readFileSync(file).subarray(from).toString().trimEnd().split('\n').slice(-lines).join('\n')
   } catch {
     return ''
   }
@@ -104,8 +104,9 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dir, { recursive: true })
   await reapLeftover(dir, name, polite)
   const logFile = join(dir, `${name}.log`)
-  const long = (statSync(logFile, { throwIfNoEntry: false })?.size ?? 0) > LOG_BYTES_MAX
-  const log = openSync(logFile, long ? 'w' : 'a', 0o600)
+  const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
+  const log = openSync(logFile, size > LOG_BYTES_MAX ? 'w' : 'a', 0o600)
+  const logFrom = size > LOG_BYTES_MAX ? 0 : size
   const child = spawn(options.command, options.args, {
     cwd: options.cwd ?? dirname(logFile),
     env: options.env,
@@ -151,7 +152,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
       if (!ended) signalGroup(pid, 'SIGKILL')
       return within(exited, 8_000, () => undefined)
     },
-    tail: (lines) => tailOf(logFile, lines),
+    tail: (lines) => tailOf(logFile, logFrom, lines),
   }
 }
 

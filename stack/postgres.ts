@@ -1,10 +1,20 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { type Child, startChild, untilReady } from './child.ts'
 import { freePort } from './ports.ts'
 import { type PostgresHome, postgresHome } from './postgres-home.ts'
-import { endProcess, identify } from './process.ts'
+import { endProcess, identify, until } from './process.ts'
 import { runCommand } from './run-command.ts'
 
 export interface PostgresOptions {
@@ -123,8 +133,33 @@ async function stopStale(data: string): Promise<void> {
   if (!existsSync(file)) return
   const [first, folder] = readFileSync(file, 'utf8').split('\n')
   const id = identify(Number(first))
-  if (!id || folder !== data) return
-  const command = (await runCommand('ps', ['-ww', '-o', 'args=', '-p', String(id.pid)])).stdout
-  if (!command.includes(`-D ${data} `)) return
-  await endProcess(id, 'SIGINT', 15_000)
+  if (id && folder === data) {
+    const command = (await runCommand('ps', ['-ww', '-o', 'args=', '-p', String(id.pid)])).stdout
+    if (command.includes(`-D ${data} `)) await endProcess(id, 'SIGINT', 15_000)
+  }
+  await dropStaleFile(file, data)
+}
+
+/**
+ * PostgreSQL believes a process file whose number is in use, also by a zombie (in a container often nobody
+ * collects a killed server) or by another program of the same user. We know better by now, and remove the file;
+ * but only when nothing works on the data any more, since the file is also what would stop a second server.
+ */
+async function dropStaleFile(file: string, data: string): Promise<void> {
+  if (process.platform !== 'linux' || !existsSync(file)) return
+  await until(() => !isInUse(data), `processes of a killed PostgreSQL still work on ${data}`, 15_000)
+  rmSync(file, { force: true })
+}
+
+/** Whether any process works in this folder: every PostgreSQL process has its data folder as working directory. */
+function isInUse(data: string): boolean {
+  return readdirSync('/proc').some((name) => {
+    if (!/^\d+$/.test(name)) return false
+    try {
+      return readlinkSync(`/proc/${name}/cwd`) === data
+    } catch {
+      // Gone meanwhile, a zombie, or another user's: none of them is a server of ours.
+      return false
+    }
+  })
 }

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { migrate } from '../schema/db/migrate.ts'
@@ -161,6 +161,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const lock = lockFolder(dir)
   let building: Building | undefined
   try {
+    // It names the processes of a former run; until ours are ready, no address is better than an old one.
+    rmSync(join(dir, 'endpoints.json'), { force: true })
     await reapAll(dir)
     const home = resolve(options.home ?? join(ROOT, '.tidegate'))
     mkdirSync(home, { recursive: true, mode: 0o711 })

@@ -1,5 +1,5 @@
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { type Demo, type DemoOptions, demoCampaign } from './demo.ts'
@@ -12,8 +12,6 @@ import { type External, type PartName, type Stack, type StackOptions, startStack
  */
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const DIR = join(ROOT, '.tidegate')
-const ENDPOINTS = join(DIR, 'endpoints.json')
 const DEMO_LOGIN_S = 7 * 86_400
 const DEMO_USERS = ['ada', 'ben']
 
@@ -27,6 +25,8 @@ const HELP = `npm start [-- options]
 Settings come from the environment or a file .env, see .env.example.`
 
 interface Settings {
+  /** Where everything is kept. */
+  dir: string
   external: External
   ports: NonNullable<StackOptions['ports']>
   logLevel: string | undefined
@@ -66,6 +66,7 @@ function readSettings(): Settings {
   if (existsSync(file)) process.loadEnvFile(file)
   const env = process.env
   return {
+    dir: resolve(ROOT, env['TIDEGATE_DIR'] || '.tidegate'),
     external: externalFrom(env),
     ports: portsFrom(env),
     logLevel: env['LOG_LEVEL'] || undefined,
@@ -98,6 +99,10 @@ function readArguments(): DemoOptions {
   }
 }
 
+function endpointsFile(dir: string): string {
+  return join(dir, 'endpoints.json')
+}
+
 interface DemoLogin {
   user: string
   token: string
@@ -126,13 +131,16 @@ function writeEndpoints(stack: Stack, demo: Demo, logins: DemoLogin[], external:
     logins,
     pids: { supervisor: process.pid, ...Object.fromEntries(running.map(([name, part]) => [name, part.pid])) },
   }
-  const temporary = `${ENDPOINTS}.new`
+  const file = endpointsFile(stack.dir)
+  const temporary = `${file}.new`
   writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 })
-  renameSync(temporary, ENDPOINTS)
+  renameSync(temporary, file)
 }
 
 function summary(stack: Stack, demo: Demo, logins: DemoLogin[], seconds: string): string {
   const { endpoints } = stack
+  const near = relative(ROOT, stack.dir)
+  const place = near.startsWith('..') ? stack.dir : near
   return [
     '',
     `Tidegate is ready (${seconds} s).`,
@@ -143,9 +151,9 @@ function summary(stack: Stack, demo: Demo, logins: DemoLogin[], seconds: string)
     `  Edge           ${endpoints.edge}`,
     `  Core           ${endpoints.core}`,
     '',
-    'All addresses, logins and process ids are in .tidegate/endpoints.json; logs are in .tidegate/*.log.',
+    `All addresses, logins and process ids are in ${place}/endpoints.json; logs are in ${place}/*.log.`,
     'A campaign that opens in a minute: npm start -- --opens-in 60',
-    'Ctrl-C stops everything; data stay in .tidegate.',
+    `Ctrl-C stops everything; data stay in ${place}.`,
   ].join('\n')
 }
 
@@ -170,19 +178,19 @@ async function main(): Promise<void> {
   const seconds = () => ((performance.now() - began) / 1000).toFixed(1)
   const say = (line: string) => console.log(`[${seconds().padStart(5)} s] ${line}`)
   const demoOptions = readArguments()
-  const { external, ports, logLevel, parentPid } = readSettings()
+  const { dir, external, ports, logLevel, parentPid } = readSettings()
 
   let stack: Stack | undefined
   let onEnd: ((end: UnexpectedEnd) => void) | undefined
   const stop = async (code: number) => {
-    rmSync(ENDPOINTS, { force: true })
+    if (stack) rmSync(endpointsFile(dir), { force: true })
     await stack?.stop()
     process.exit(code)
   }
   stopOnSignals(stop, parentPid)
 
   stack = await startStack({
-    dir: DIR,
+    dir,
     external,
     ports,
     env: { core: { LOG_LEVEL: logLevel ?? 'info' } },
