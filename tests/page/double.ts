@@ -25,8 +25,11 @@ export interface Answer {
   headers?: Record<string, string>
 }
 
-/** `lose`: the request was received, the answer never arrives. */
-export type Reply = Answer | 'lose'
+/**
+ * `lose`: the request was received, and the answer breaks off on its way; `accept and lose`: it was accepted besides.
+ * (Broken off after its head, since a browser repeats a request by itself when nothing at all came back.)
+ */
+export type Reply = Answer | 'lose' | 'accept and lose'
 
 export interface CampaignDouble {
   id: string
@@ -103,6 +106,7 @@ export async function startDouble(): Promise<Double> {
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.setHeader('Date', new Date(now()).toUTCString())
     const url = new URL(request.url!, 'http://127.0.0.1')
     const [, version, kind, id, rest] = url.pathname.split('/')
     if (version !== 'v1') return asset(url.pathname, response)
@@ -114,7 +118,10 @@ export async function startDouble(): Promise<Double> {
     if (rest === undefined) return view(campaign, request, response)
     if (rest === 'claim-tokens') return reply(response, campaign.tokens.shift() ?? freshToken())
     await campaign.gate
-    return reply(response, campaign.claims.shift() ?? accept(campaign, request.headers))
+    const scripted = campaign.claims.shift()
+    const accepted = scripted === undefined || scripted === 'accept and lose'
+    const acceptance = accepted ? accept(campaign, request.headers) : undefined
+    return reply(response, scripted ?? acceptance!)
   }
 
   const note = (campaign: CampaignDouble, { method, url, headers }: IncomingMessage) =>
@@ -279,8 +286,13 @@ export function problem(status: number, code: string, extras: Record<string, unk
 }
 
 function reply(response: ServerResponse, given: Reply): void {
-  if (given === 'lose') response.destroy()
-  else send(response, given)
+  if (typeof given === 'object') {
+    send(response, given)
+    return
+  }
+  response.writeHead(202, { 'Content-Type': 'application/json', 'Content-Length': '500' })
+  response.write('{"request_id":')
+  setImmediate(() => response.destroy())
 }
 
 function send(response: ServerResponse, { status, body, headers = {} }: Answer): void {

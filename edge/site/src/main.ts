@@ -6,7 +6,7 @@ import { chosenLanguage, keepLanguage } from './language.ts'
 import { adoptLogin, currentLogin } from './login.ts'
 import type { Model } from './model.ts'
 import { type Surroundings, screenOf } from './screen.ts'
-import { browserStore } from './store.ts'
+import { browserStore, uuid } from './store.ts'
 
 /** Composition root of the campaign page, at `/c/{campaign_id}`. */
 
@@ -62,14 +62,14 @@ function storage(): Storage | undefined {
   }
 }
 
-const store = browserStore(storage(), () => crypto.randomUUID())
+const store = browserStore(storage(), uuid)
 const claims = new Controller({
   campaignId,
   api: httpApi(store.deviceId(), clock.learn),
   store,
   clock,
   login: currentLogin,
-  uuid: () => crypto.randomUUID(),
+  uuid,
   random: Math.random,
   show,
 })

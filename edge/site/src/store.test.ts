@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { userOf } from './login.ts'
-import { browserStore, newRecord } from './store.ts'
+import { browserStore, newRecord, uuid as realUuid } from './store.ts'
 
 class MemoryStorage {
   full = false
@@ -57,4 +57,11 @@ test('a claim is filed under the login’s subject, and an opaque login under it
   assert.match(userOf('opaque'), /^opaque-/)
   assert.notEqual(userOf('opaque-a'), userOf('opaque-b'))
   assert.match(userOf(jwt({})), /^opaque-/)
+})
+
+test('a key is a random UUID of version 4', () => {
+  const made = Array.from({ length: 200 }, realUuid)
+  for (const each of made)
+    assert.match(each, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  assert.equal(new Set(made).size, 200)
 })

@@ -42,7 +42,7 @@ export function claimKey(campaignId: string, user: string): string {
 /**
  * @param storage the browser's localStorage; where it refuses (private mode, full), memory has to do, and the
  * claim is then safe for as long as the page lives.
- * @param uuid makes keys and the device's id, as `crypto.randomUUID`.
+ * @param uuid makes keys and the device's id.
  */
 export function browserStore(storage: Storage | undefined, uuid: () => string): Store {
   const memory = new Map<string, string>()
@@ -96,4 +96,13 @@ export function browserStore(storage: Storage | undefined, uuid: () => string): 
 
 export function newRecord(key: string, owned: number): ClaimRecord {
   return { key, pending: false, unheard: false, owned }
+}
+
+/** A random UUID (v4). `crypto.randomUUID` would do, but only on secure origins: not for a phone in a developer's LAN. */
+export function uuid(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }

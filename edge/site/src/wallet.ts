@@ -4,7 +4,7 @@ import { brand } from '../brand.ts'
 import { benefitLines, type Language, localeOf, moment } from './format.ts'
 import { chosenLanguage, keepLanguage } from './language.ts'
 import { adoptLogin, currentLogin } from './login.ts'
-import { browserStore } from './store.ts'
+import { browserStore, uuid } from './store.ts'
 
 /** Composition root of the wallet at `/wallet`: the reader's coupons, newest first; `#coupon=<id>` marks one. */
 
@@ -69,7 +69,7 @@ const retryMaxMs = 30_000
 type Stage = 'loading' | 'ready' | 'signedOut' | 'lost'
 
 const by = <T extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as T
-const store = browserStore(storage(), () => crypto.randomUUID())
+const store = browserStore(storage(), uuid)
 const coupons: WalletCoupon[] = []
 let language = chosenLanguage(new URLSearchParams(location.search))
 let stage: Stage = 'loading'
