@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { migrate } from '../schema/db/migrate.ts'
 import { sealAssertion } from '../schema/tokens.ts'
 import { LOGIN_AUDIENCE, LOGIN_ISSUER, mintLogin, startIssuer } from '../stack/issuer.ts'
-import { makeKeys } from '../stack/keys.ts'
+import { makeKeys, type StackKeys } from '../stack/keys.ts'
 import { discard, type FreshRedis, freshDatabase, freshRedis } from '../stack/testing.ts'
 import { connect } from './connect.ts'
 import type { Deps } from './deps.ts'
@@ -36,8 +36,8 @@ export interface Rig {
   close(): Promise<void>
 }
 
-export async function makeRig(): Promise<Rig> {
-  const [database, redis, keys] = await Promise.all([freshDatabase(), freshRedis(), makeKeys()])
+export async function makeRig(given?: StackKeys): Promise<Rig> {
+  const [database, redis, keys] = await Promise.all([freshDatabase(), freshRedis(), given ?? makeKeys()])
   const issuer = await startIssuer(keys)
   const env = {
     DATABASE_URL: database.url,

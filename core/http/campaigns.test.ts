@@ -270,101 +270,12 @@ test('a refused command leaves its key free: it may succeed later', async () => 
   assert.equal((await command('operator:olga', 'publish', made, { key: 'publish' })).status, 200)
 })
 
-for (const [what, extra, at] of [
-  ['an end before the start', { ends_at: '2020-01-01T00:00:00Z' }, 'ends_at'],
-  ['no quota', { quota: 0 }, 'quota'],
-  ['a fractional quota', { quota: 1.5 }, 'quota'],
-  ['a quota beyond all bounds', { quota: 1e12 }, 'quota'],
-  ['a mode that is not offered', { mode: 'ballot' }, 'mode'],
-  ['an unknown time zone', { time_zone: 'Mars/Olympus' }, 'time_zone'],
-  ['a name of nothing', { name: '  ' }, 'name'],
-  ['a name with a zero character', { name: 'a\0b' }, 'name'],
-  ['too few buckets for the quota', { quota: 250_000, bucket_count: 2 }, 'bucket_count'],
-  ['buckets without stock', { quota: 2, bucket_count: 3 }, 'bucket_count'],
-  ['an unknown member', { user_id: 'x' }, ''],
-  ['a limit of none', { per_user_limit: 0 }, 'per_user_limit'],
-  [
-    'mixed currencies',
-    {
-      rules: {
-        benefit: {
-          kind: 'amount_off',
-          amount: { currency: 'CNY', minor: '1' },
-          threshold: { currency: 'USD', minor: '1' },
-        },
-        validity: { kind: 'days', days: 1 },
-      },
-    },
-    'rules.benefit.threshold',
-  ],
-  [
-    'coupons that expire before the claiming ends',
-    {
-      rules: {
-        benefit: { kind: 'free_shipping', threshold: { currency: 'CNY', minor: '0' } },
-        validity: { kind: 'fixed', from: '2020-01-01T00:00:00Z', to: '2020-02-01T00:00:00Z' },
-      },
-    },
-    'rules.validity.to',
-  ],
-] as const)
-  test(`a campaign with ${what} is refused with the place of the fault`, async () => {
-    const answer = await rig.post('operator:olga', '/admin/v1/campaigns', campaign(extra))
-    assert.deepEqual([answer.status, answer.body['code']], [400, 'INVALID_REQUEST'], answer.text)
-    const errors = answer.body['errors'] as { path: string; in: string }[]
-    assert.ok(
-      errors.some(({ path }) => path === at),
-      answer.text,
-    )
-  })
-
-test('a window that is over makes neither a campaign nor a publication', async () => {
-  const past = { starts_at: '2020-01-01T00:00:00Z', ends_at: '2020-01-02T00:00:00Z' }
-  const answer = await rig.post('operator:olga', '/admin/v1/campaigns', campaign(past))
-  assert.deepEqual([answer.status, answer.body['code']], [400, 'INVALID_REQUEST'])
+test('a campaign whose window passed while it was reviewed is not published any more', async () => {
   const made = await make()
   await command('operator:olga', 'submit', made)
   await command('approver:anna', 'approve', made)
   await rig.deps.db.admin.sql`
     UPDATE campaigns SET starts_at = '2020-01-01', ends_at = '2020-01-02' WHERE campaign_id = ${made.id}`
-  assert.equal((await command('operator:olga', 'publish', made)).status, 409)
-})
-
-test('the default number of buckets keeps every bucket within its bound', async () => {
-  const made = await rig.post('operator:olga', '/admin/v1/campaigns', campaign({ quota: 250_001 }))
-  assert.equal(made.body['bucket_count'], 3)
-})
-
-test('lists come newest first in keyset pages that miss and repeat nothing', async () => {
-  const ids = new Set<string>()
-  for (let i = 0; i < 5; i++) ids.add((await make()).id)
-  const seen: string[] = []
-  let cursor = ''
-  do {
-    const page = await rig.get('support:sue', `/admin/v1/campaigns?limit=2${cursor && `&cursor=${cursor}`}`)
-    assert.equal(page.status, 200, page.text)
-    seen.push(...(page.body['data'] as Made[]).map(({ id }) => id))
-    cursor = (page.body['next_cursor'] as string | null) ?? ''
-  } while (cursor !== '')
-  assert.equal(new Set(seen).size, seen.length)
-  assert.deepEqual(new Set(seen.slice(0, 5)), ids)
-  assert.equal((await rig.get('support:sue', '/admin/v1/campaigns?cursor=nonsense')).status, 400)
-  assert.equal((await rig.get('support:sue', '/admin/v1/campaigns?limit=0')).status, 400)
-})
-
-test('the audit log is read in pages and by its filters, and not by everybody', async () => {
-  await make()
-  const page = await rig.get('auditor:ada', '/admin/v1/audit?limit=1&outcome=done&actor=olga')
-  assert.equal((page.body['data'] as unknown[]).length, 1)
-  const next = await rig.get('auditor:ada', `/admin/v1/audit?limit=1&cursor=${page.body['next_cursor']}`)
-  assert.equal(next.status, 200)
-  assert.notDeepEqual(next.body['data'], page.body['data'])
-  assert.equal((await rig.get('support:sue', '/admin/v1/audit')).status, 403)
-})
-
-test('an id that was never made is not found, whatever its form', async () => {
-  for (const id of ['c1', 'x'.repeat(500), '%00', 'c0123456789abcdefghjkmnpq']) {
-    const answer = await rig.get('operator:olga', `/admin/v1/campaigns/${id}`)
-    assert.deepEqual([answer.status, answer.body['code']], [404, 'CAMPAIGN_NOT_FOUND'])
-  }
+  const answer = await command('operator:olga', 'publish', made)
+  assert.deepEqual([answer.status, answer.body['code']], [409, 'CONFLICT'])
 })

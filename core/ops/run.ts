@@ -1,0 +1,243 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type CampaignVerb, campaignRoles } from '../campaigns/permissions.ts'
+import type { CampaignAnswer } from '../campaigns/shapes.ts'
+import { type Role, roles } from '../http/identity.ts'
+import { type Client, makeClient } from './client.ts'
+import { demoCampaign } from './demo.ts'
+import { exitCodes, OpsError } from './errors.ts'
+import { mintLocalLogin } from './localLogin.ts'
+import { usage } from './usage.ts'
+
+/** What the CLI is given by its process. */
+export interface OpsIo {
+  env: Readonly<Record<string, string | undefined>>
+  /** The local stack's folder. */
+  home: string
+  out(line: string): void
+  err(line: string): void
+  readStdin(): string
+}
+
+const options = {
+  help: { type: 'boolean', short: 'h' },
+  json: { type: 'boolean' },
+  core: { type: 'string' },
+  token: { type: 'string' },
+  key: { type: 'string' },
+  version: { type: 'string' },
+  reason: { type: 'string' },
+  file: { type: 'string' },
+  user: { type: 'string' },
+  role: { type: 'string' },
+  ttl: { type: 'string' },
+  limit: { type: 'string' },
+  cursor: { type: 'string' },
+  target: { type: 'string' },
+  quota: { type: 'string' },
+  hours: { type: 'string' },
+  name: { type: 'string' },
+  'opens-in': { type: 'string' },
+} as const
+type Values = ReturnType<typeof parse>['values']
+
+interface Call {
+  io: OpsIo
+  words: string[]
+  values: Values
+}
+
+/** Runs one call; its result is the last line. @returns the exit code */
+export async function runOps(argv: readonly string[], io: OpsIo): Promise<number> {
+  try {
+    const { values, positionals } = parse(argv)
+    if (values.help || positionals[0] === 'help') {
+      io.out(usage)
+      return 0
+    }
+    await dispatch({ io, values, words: positionals })
+    return 0
+  } catch (error) {
+    if (!(error instanceof OpsError)) throw error
+    io.err(error.message)
+    if (error.failure === 'usage') io.err('See npm run ops -- --help')
+    return exitCodes[error.failure]
+  }
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw new OpsError('usage', (error as Error).message)
+  }
+}
+
+async function dispatch(call: Call): Promise<void> {
+  const [command, second, third] = call.words
+  switch (command) {
+    case 'token':
+      return printToken(call)
+    case 'campaign':
+      return campaign(call, second, third)
+    case 'inventory':
+      return show(
+        call,
+        `/admin/v1/campaigns/${encodeURIComponent(needed(second, 'the campaign’s id'))}/inventory`,
+      )
+    case 'audit':
+      return show(call, `/admin/v1/audit${query(call.values, ['target', 'limit', 'cursor'])}`)
+    case 'demo':
+      return demo(call)
+    default:
+      throw new OpsError('usage', command === undefined ? usage : `There is no command ${command}.`)
+  }
+}
+
+async function printToken({ io, values }: Call): Promise<void> {
+  const role = roles.find((known) => known === values.role)
+  if (values.role !== undefined && role === undefined)
+    throw new OpsError('usage', `--role is one of ${roles.join(', ')}.`)
+  const token = await mintLocalLogin(join(io.home, 'keys.json'), {
+    user: needed(values.user, '--user'),
+    role,
+    ttlS: secondsOf(values.ttl ?? '24h'),
+  })
+  io.out(values.json ? JSON.stringify({ token }) : token)
+}
+
+async function campaign(call: Call, verb: string | undefined, id: string | undefined): Promise<void> {
+  const { io, values } = call
+  const client = clientOf(call)
+  if (verb === 'create') return printCampaign(call, await client.create(readCampaign(io, values.file)))
+  if (verb === 'list') return list(call, client)
+  const path = `/admin/v1/campaigns/${encodeURIComponent(id ?? '')}`
+  if (verb === 'show') {
+    needed(id, 'the campaign’s id')
+    return printCampaign(call, await client.read<CampaignAnswer>(path))
+  }
+  const known = (Object.keys(campaignRoles) as (keyof typeof campaignRoles)[]).find((name) => name === verb)
+  if (known === undefined || known === 'create' || known === 'read' || known === 'readAudit')
+    throw new OpsError('usage', `There is no command campaign ${verb ?? ''}.`)
+  const version = values.version === undefined ? undefined : whole(values.version, '--version')
+  const answer = await client.command(known satisfies CampaignVerb, needed(id, 'the campaign’s id'), {
+    reason: values.reason,
+    version,
+  })
+  printCampaign(call, answer)
+}
+
+async function list(call: Call, client: Client): Promise<void> {
+  const page = await client.read<{ data: CampaignAnswer[]; next_cursor: string | null }>(
+    `/admin/v1/campaigns${query(call.values, ['limit', 'cursor'])}`,
+  )
+  if (call.values.json) return call.io.out(JSON.stringify(page))
+  for (const item of page.data) call.io.out(lineOf(item))
+  call.io.out(
+    page.next_cursor === null ? `${page.data.length} shown, no more` : `more: --cursor ${page.next_cursor}`,
+  )
+}
+
+async function show(call: Call, path: string): Promise<void> {
+  const answer = await clientOf(call).read<unknown>(path)
+  call.io.out(call.values.json ? JSON.stringify(answer) : JSON.stringify(answer, null, 2))
+}
+
+async function demo(call: Call): Promise<void> {
+  const { values, io } = call
+  const client = clientOf(call)
+  const draft = await client.create(
+    demoCampaign({
+      name: values.name ?? 'Demo campaign',
+      quota: whole(values.quota ?? '1000', '--quota'),
+      perUserLimit: whole(values.limit ?? '1', '--limit'),
+      opensInS: whole(values['opens-in'] ?? '0', '--opens-in'),
+      hours: whole(values.hours ?? '168', '--hours'),
+      nowMs: Date.now(),
+    }),
+  )
+  let answer = draft
+  for (const verb of ['submit', 'approve', 'publish'] as const) {
+    if (!values.json) io.out(`${lineOf(answer)} → ${verb}`)
+    answer = await client.command(verb, draft.id, { reason: 'demo' })
+  }
+  if (values.json) io.out(JSON.stringify({ campaign_id: answer.id, ...answer }))
+  else io.out(lineOf(answer))
+}
+
+function printCampaign({ io, values }: Call, answer: CampaignAnswer): void {
+  io.out(values.json ? JSON.stringify(answer) : lineOf(answer))
+}
+
+function lineOf({ id, state, version, quota, starts_at, ends_at, name, gates }: CampaignAnswer): string {
+  const told = gates === undefined ? '' : ` gates=${gates.reached}/${gates.buckets}`
+  return `${id} ${state} v${version} quota=${quota}${told} ${starts_at}…${ends_at} ${name}`
+}
+
+function clientOf({ io, values }: Call): Client {
+  const given = values.token ?? io.env['TIDEGATE_TOKEN']
+  return makeClient({
+    core: coreOf(io, values.core),
+    key: values.key,
+    login: async (role: Role) =>
+      given ?? mintLocalLogin(join(io.home, 'keys.json'), { user: `local-${role}`, role, ttlS: 300 }),
+  })
+}
+
+function coreOf(io: OpsIo, given: string | undefined): string {
+  const url = given ?? io.env['TIDEGATE_CORE_URL'] ?? localCore(io.home)
+  if (!URL.canParse(url)) throw new OpsError('usage', 'The core’s address is no URL: give http://host:port.')
+  return url.replace(/\/+$/, '')
+}
+
+function localCore(home: string): string {
+  try {
+    const { core } = JSON.parse(readFileSync(join(home, 'endpoints.json'), 'utf8')) as { core?: string }
+    if (core) return core
+  } catch {
+    // Told below: there is no local stack.
+  }
+  throw new OpsError(
+    'usage',
+    'No local stack is running. Run npm start, or give --core or TIDEGATE_CORE_URL.',
+  )
+}
+
+function readCampaign(io: OpsIo, file: string | undefined): unknown {
+  const from = needed(file, '--file')
+  let content: string
+  try {
+    content = from === '-' ? io.readStdin() : readFileSync(from, 'utf8')
+  } catch (error) {
+    throw new OpsError('usage', `${from} can’t be read: ${(error as Error).message}`)
+  }
+  try {
+    return JSON.parse(content)
+  } catch (error) {
+    throw new OpsError('usage', `${from} is not JSON: ${(error as Error).message}`)
+  }
+}
+
+function needed(value: string | undefined, what: string): string {
+  if (value === undefined || value === '') throw new OpsError('usage', `Give ${what}.`)
+  return value
+}
+
+function whole(text: string, what: string): number {
+  if (!/^\d{1,12}$/.test(text)) throw new OpsError('usage', `${what} is a whole number.`)
+  return Number(text)
+}
+
+const unitS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400 }
+function secondsOf(text: string): number {
+  const match = /^(\d{1,6})([smhd])$/.exec(text)
+  if (match === null || Number(match[1]) === 0)
+    throw new OpsError('usage', '--ttl is a number and a unit, like 30m, 24h or 7d.')
+  return Number(match[1]) * unitS[match[2]!]!
+}
+
+function query(values: Values, names: ('limit' | 'cursor' | 'target')[]): string {
+  const given = names.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]]))
+  return given.length === 0 ? '' : `?${new URLSearchParams(given as [string, string][])}`
+}

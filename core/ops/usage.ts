@@ -1,0 +1,25 @@
+/** What the CLI can do; shown by --help and with a wrong call. */
+export const usage = `Operator's commands. Usage: npm run ops -- COMMAND [options]
+
+  token --user U [--role R] [--ttl 24h]
+      Prints a login of the local stack (.tidegate/keys.json). Shoppers have no role; roles are
+      operator, approver, support, finance, auditor, order-service. Units of --ttl: s, m, h, d.
+
+  campaign create --file F          makes a draft from a JSON file ("-": standard input)
+  campaign submit|approve|reject|publish|pause|resume|end|void ID [--reason TEXT] [--version N]
+  campaign show ID
+  campaign list [--limit N] [--cursor C]
+  inventory ID                      where its stock is
+  audit [--target ID] [--limit N]   commands, done and refused, newest first
+
+  demo [--quota N] [--limit N] [--opens-in S] [--hours H] [--name TEXT]
+      Creates, submits, approves and publishes a demo campaign.
+
+Options of all of them
+  --json        the result as JSON on the last line
+  --core URL    the core; else TIDEGATE_CORE_URL, else the local stack's (.tidegate/endpoints.json)
+  --token T     the login to use; else TIDEGATE_TOKEN, else one of the local stack with the role needed
+  --key K       the Idempotency-Key: repeat a command that got no answer with its key (default: a new one)
+  --version N   act only if the campaign is still at this version (default: the present one)
+
+Exit codes: 0 done, 1 refused, 2 wrong call, 3 no answer.`
