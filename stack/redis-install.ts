@@ -11,6 +11,8 @@ export interface EnsureRedisOptions {
   home: string
   /** Where to look for an installed one; PATH and the usual folders unless given. */
   folders?: string[]
+  /** Where to look for package managers; likewise. */
+  managers?: string[]
   progress?: (line: string) => void
 }
 
@@ -26,9 +28,9 @@ export async function ensureRedis(options: EnsureRedisOptions): Promise<string> 
   if (installed) return installed
   const unpacked = join(options.home, 'bin', 'redis-server')
   if (existsSync(unpacked)) return unpacked
-  const apt = findProgram(['apt-get'])
-  const brew = findProgram(['brew'])
-  if (apt && findProgram(['dpkg-deb'])) {
+  const apt = findProgram(['apt-get'], options.managers)
+  const brew = findProgram(['brew'], options.managers)
+  if (apt && findProgram(['dpkg-deb'], options.managers)) {
     options.progress?.('Fetching Redis through apt')
     await unpackFromApt(apt, options.home)
     return unpacked

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Redis } from 'ioredis'
+import type { UnexpectedEnd } from './part.ts'
+import { birthOf, until } from './process.ts'
+import { type StackOptions, startStack } from './stack.ts'
+import { temporaryFolder } from './testing.ts'
+
+const small: Pick<StackOptions, 'postgres'> = { postgres: { settings: { shared_buffers: '16MB' } } }
+
+test('a part can be killed, paused and restarted alone; it keeps its address and its data', async (t) => {
+  const ends: UnexpectedEnd[] = []
+  const stack = await startStack({
+    dir: temporaryFolder('stack'),
+    only: ['redis', 'gateway'],
+    redis: { appendfsync: 'always' },
+    onUnexpectedEnd: (end) => ends.push(end),
+  })
+  t.after(() => stack.stop())
+  const { endpoints, keys } = stack
+  const ask = async (...command: string[]) => {
+    const response = await fetch(endpoints.gateway, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${keys.gatewayToken}` },
+      body: JSON.stringify(command),
+      signal: AbortSignal.timeout(2_000),
+    })
+    return ((await response.json()) as { result?: unknown }).result
+  }
+  assert.equal(await ask('SET', 'k', 'v'), 'OK')
+  const { pid } = stack.part('redis')
+  await stack.part('redis').kill()
+  assert.equal(stack.part('redis').running(), false)
+  await stack.part('redis').restart()
+  assert.notEqual(stack.part('redis').pid, pid)
+  await until(async () => (await ask('GET', 'k')) === 'v', 'the gateway did not find Redis again', 10_000)
+
+  stack.part('gateway').pause()
+  await assert.rejects(ask('PING'), { name: 'TimeoutError' })
+  stack.part('gateway').resume()
+  assert.equal(await ask('PING'), 'PONG')
+  await stack.part('gateway').restart({ GATEWAY_TOKEN: 'another' })
+  assert.equal(await ask('PING'), undefined)
+  assert.deepEqual(ends, [], 'an end that was asked for is no news')
+  assert.throws(() => stack.part('core'), /no core/)
+})
+
+test('a part that ends by itself is reported with the end of its log', async (t) => {
+  const ends: UnexpectedEnd[] = []
+  const options = { dir: temporaryFolder('stack'), only: ['redis' as const] }
+  const stack = await startStack({ ...options, onUnexpectedEnd: (end) => ends.push(end) })
+  t.after(() => stack.stop())
+  const client = new Redis(stack.endpoints.redis, { retryStrategy: null })
+  client.on('error', () => undefined)
+  await client.call('SHUTDOWN', 'NOW').catch(() => undefined)
+  const [end] = await until(() => ends.length > 0 && ends, 'the end was not reported', 5_000)
+  assert.deepEqual([end?.name, end?.exit.code], ['redis', 0])
+  assert.match(end?.tail ?? '', /User requested shutdown/)
+})
+
+test('one stack at a time runs on a folder, and the second one is told which', async (t) => {
+  const dir = temporaryFolder('stack')
+  const stack = await startStack({ dir, only: ['redis'] })
+  t.after(() => stack.stop())
+  await assert.rejects(startStack({ dir, only: ['redis'] }), new RegExp(`process ${process.pid}`))
+  await stack.stop()
+  const again = await startStack({ dir, only: ['redis'] })
+  await again.stop()
+})
+
+test('a required port that is busy is named, with its setting, and nothing is left running', async (t) => {
+  const busy = createServer().listen(0, '127.0.0.1')
+  t.after(() => busy.close())
+  await new Promise((resolve) => busy.once('listening', resolve))
+  const { port } = busy.address() as { port: number }
+  const dir = temporaryFolder('stack')
+  const ports = { gateway: { required: port, setting: 'GATEWAY_PORT' } }
+  await assert.rejects(
+    startStack({ dir, only: ['redis', 'gateway'], ports }),
+    (error: Error) => error.message.includes(`Port ${port}`) && error.message.includes('GATEWAY_PORT'),
+  )
+  assert.equal(existsSync(join(dir, 'redis', 'redis.pid')), false)
+  assert.equal(existsSync(join(dir, 'stack.lock')), false)
+})
+
+test('a part that does not come up is told with its own words, and the others are stopped', async () => {
+  const dir = temporaryFolder('stack')
+  const app = join(dir, 'app')
+  mkdirSync(app)
+  writeFileSync(join(app, 'wrangler.toml'), 'name = "w"\nmain = "w.ts"\ncompatibility_date = "2026-11-01"\n')
+  writeFileSync(join(app, 'w.ts'), "throw new Error('no good')\nexport default {}\n")
+  const options = { ...small, dir, only: ['redis' as const, 'edge' as const], home: join(dir, 'home') }
+  await assert.rejects(startStack({ ...options, workerConfig: join(app, 'wrangler.toml') }), /no good/)
+  assert.equal(existsSync(join(dir, 'redis', 'redis.pid')), false)
+})
+
+test('given servers are used and none of our own is started for them', async (t) => {
+  const lender = await startStack({ ...small, dir: temporaryFolder('stack'), only: ['postgres', 'redis'] })
+  t.after(() => lender.stop())
+  const external = { databaseUrl: lender.endpoints.postgres, redisUrl: lender.endpoints.redis }
+  const only: StackOptions['only'] = ['postgres', 'redis', 'gateway', 'core']
+  const stack = await startStack({ dir: temporaryFolder('stack'), external, only })
+  t.after(() => stack.stop())
+  assert.deepEqual(Object.keys(stack.parts).sort(), ['core', 'gateway'])
+  assert.equal((await fetch(`${stack.endpoints.core}/readyz`)).status, 200)
+  const pids = Object.values(stack.parts).map((part) => part.pid)
+  await stack.stop()
+  for (const pid of pids) assert.equal(birthOf(pid), undefined)
+})
