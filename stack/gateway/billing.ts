@@ -110,3 +110,36 @@ function hasFallen(last: Map<string, number>, now: Map<string, number>): boolean
   for (const [name, count] of last) if ((now.get(name) ?? 0) < count) return true
   return false
 }
+
+/** The bills of all nodes behind one gateway as one. The list grows when a cluster's node is met. */
+export class TotalBill {
+  readonly #bills: readonly Billing[]
+
+  constructor(bills: readonly Billing[]) {
+    this.#bills = bills
+  }
+
+  stop(): void {
+    for (const bill of this.#bills) bill.stop()
+  }
+
+  /** @throws when a node does not answer. */
+  async sample(): Promise<void> {
+    await Promise.all(this.#bills.map((bill) => bill.sample()))
+  }
+
+  bill(): Bill {
+    const total: Bill = { billed_commands: 0, by_command: {} }
+    for (const bill of this.#bills) {
+      const { billed_commands: billed, by_command: counts } = bill.bill()
+      total.billed_commands += billed
+      for (const [name, count] of Object.entries(counts))
+        total.by_command[name] = (total.by_command[name] ?? 0) + count
+    }
+    return total
+  }
+
+  async reset(): Promise<void> {
+    await Promise.all(this.#bills.map((bill) => bill.reset()))
+  }
+}

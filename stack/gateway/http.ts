@@ -1,5 +1,5 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import type { Billing } from './billing.ts'
+import type { TotalBill } from './billing.ts'
 import type { Executor } from './execute.ts'
 import { type LinkFailure, type RedisAddress, RedisLinkError } from './redis-link.ts'
 import { answerJson, errorJson, isError } from './reply.ts'
@@ -18,7 +18,7 @@ export interface HttpContext {
   token: string
   address: RedisAddress
   executor: Executor
-  billing: Billing
+  billing: TotalBill
   /** What came in since the start or the last reset. */
   traffic: { httpRequests: number; commandsSent: number }
   log: (line: string) => void

@@ -30,16 +30,17 @@
  */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { Billing } from './billing.ts'
+import { Billing, TotalBill } from './billing.ts'
+import { ClusterLink, type Store } from './cluster-link.ts'
 import { Executor } from './execute.ts'
 import { handleRequest } from './http.ts'
-import { parseRedisUrl, RedisLink } from './redis-link.ts'
+import { parseRedisUrl, type RedisAddress, RedisLink } from './redis-link.ts'
 import { isError, replyValue } from './reply.ts'
 import { ScriptAliases } from './scripts.ts'
 import { type CommandInfo, type KeyTable, readKeyTable, strictPrelude } from './strict-keys.ts'
 
 export interface GatewayOptions {
-  /** `redis://[user[:password]@]host[:port][/database]` */
+  /** `redis://[user[:password]@]host[:port][/database]`; several, joined by commas, are a Redis Cluster. */
   redisUrl: string
   /** The bearer token callers must show. */
   token: string
@@ -77,25 +78,34 @@ const REQUEST_MS = 30_000
  * @throws when the port is taken or the URL of Redis can't be understood.
  */
 export async function startGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const address = parseRedisUrl(options.redisUrl)
+  const addresses = options.redisUrl.split(',').map(parseRedisUrl)
+  const [address] = addresses as [RedisAddress]
   let keyTable: KeyTable = new Map()
-  const link = new RedisLink({
-    address,
-    commandTimeoutMs: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS,
-    onTrouble: (reason) => options.log?.(`Redis at ${address.host}:${address.port} is away: ${reason}`),
-    onReady: () => {
-      if (!options.strictKeys) return
-      // Without the table the check is still right, only slower, so a lost answer is no trouble.
-      readCommands(link).then(
-        (table) => {
-          keyTable = table
-        },
-        () => undefined,
-      )
-    },
-  })
+  const bills: Billing[] = []
+  const open = (node: RedisAddress): RedisLink => {
+    const link = new RedisLink({
+      address: node,
+      commandTimeoutMs: options.commandTimeoutMs ?? COMMAND_TIMEOUT_MS,
+      onTrouble: (reason) => options.log?.(`Redis at ${node.host}:${node.port} is away: ${reason}`),
+      onReady: () => {
+        if (!options.strictKeys) return
+        // Without the table the check is still right, only slower, so a lost answer is no trouble.
+        readCommands(link).then(
+          (table) => {
+            keyTable = table
+          },
+          () => undefined,
+        )
+      },
+    })
+    const bill = new Billing((commands) => link.request(commands))
+    bills.push(bill)
+    bill.start()
+    return link
+  }
+  const link: Store = addresses.length > 1 ? new ClusterLink(addresses, open) : open(address)
+  const billing = new TotalBill(bills)
   const rewrite = (body: string) => strictPrelude(body, keyTable) + body
-  const billing = new Billing((commands) => link.request(commands))
   const context = {
     token: options.token,
     address,
@@ -110,7 +120,6 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
 
   await link.firstAttempt()
   if (link.ready) await billing.sample().catch(() => undefined)
-  billing.start()
   const server = createServer(
     { keepAliveTimeout: KEEP_ALIVE_MS, requestTimeout: REQUEST_MS },
     (request, response) => handleRequest(context, request, response),
@@ -136,7 +145,7 @@ export async function startGateway(options: GatewayOptions): Promise<RunningGate
   }
 }
 
-async function readCommands(link: RedisLink): Promise<KeyTable> {
+async function readCommands(link: Store): Promise<KeyTable> {
   const [frame] = (await link.request([['COMMAND']])) as [Buffer]
   return isError(frame) ? new Map() : readKeyTable(replyValue(frame) as CommandInfo[])
 }

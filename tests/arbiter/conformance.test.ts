@@ -46,3 +46,20 @@ conformance('TCP on a Redis Cluster of three masters', async () => {
     },
   }
 })
+
+conformance('REST through the gateway on a Redis Cluster of three masters', async () => {
+  const cluster = await freshCluster(3)
+  const redis = cluster.connect()
+  const token = 'conformance'
+  const redisUrl = cluster.masters.map(({ url }) => url).join(',')
+  const gateway = await startGateway({ redisUrl, token, port: 0, strictKeys: true })
+  return {
+    runner: restRunner({ url: gateway.url, token, timeoutMs: 5000, fetch }),
+    redis,
+    close: async () => {
+      redis.disconnect()
+      await gateway.close()
+      await cluster.stop()
+    },
+  }
+})
