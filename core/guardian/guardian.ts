@@ -1,0 +1,240 @@
+import type { Logger } from 'pino'
+import { renewLease } from '../../lua/stock.ts'
+import { limits } from '../../schema/limits.ts'
+import { reconcileGates } from '../campaigns/gates.ts'
+import { causeOf } from '../claim/failures.ts'
+import { type Alarm, makeAlarm, within } from '../claim/patience.ts'
+import type { Deps, Running } from '../deps.ts'
+import { checkIdentity, type Finding, type PrimedBucket } from './identity.ts'
+import { type Incarnation, isSameLife, readIncarnation } from './incarnation.ts'
+import { type Lag, readLag } from './lag.ts'
+import { reasonToWithhold } from './lease.ts'
+import { type GuardianMetrics, guardianMetrics } from './metrics.ts'
+import { findFinal, forgetFinding, updateWatchList, type Watched } from './watchList.ts'
+
+export type GuardianDeps = Pick<Deps, 'db' | 'redis' | 'runner' | 'log' | 'clock' | 'metrics'>
+
+/** Buckets looked at together: they share a connection with everyone else. */
+const atOnceMax = 64
+const checkAgainMs = 2_000
+const stopMs = 3_000
+
+/**
+ * Lets buckets accept claims, a few seconds at a time, for as long as all that comes after acceptance is well
+ * (CL12). Nobody has to notice a failure for admission to stop: this process being dead is enough. Several
+ * processes may do it side by side.
+ */
+export class Guardian implements Running {
+  readonly #deps: GuardianDeps
+  readonly #log: Logger
+  readonly #metrics: GuardianMetrics
+  readonly #abort = new AbortController()
+  readonly #alarm: Alarm = makeAlarm(this.#abort.signal)
+  readonly #watched = new Map<string, Watched>()
+  #life: Incarnation | undefined
+  /** This process has seen an earlier life of Redis. */
+  #livedBefore = false
+  #reconciling: Promise<void> | undefined
+  #checking: Promise<void> | undefined
+  readonly #running: Promise<void>
+
+  constructor(deps: GuardianDeps) {
+    this.#deps = deps
+    this.#log = deps.log.child({ part: 'guardian' })
+    this.#metrics = guardianMetrics(deps.metrics)
+    this.#running = this.#run()
+  }
+
+  /** Has it look now, as after a publication. */
+  nudge(): void {
+    this.#alarm.wake()
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort()
+    const ended = Promise.all([this.#running, this.#reconciling, this.#checking])
+    await within(ended, stopMs, 'stopping the guardian').catch((error) =>
+      this.#log.warn({ cause: causeOf(error) }, 'the guardian did not end in order'),
+    )
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#abort.signal.aborted) {
+      const started = performance.now()
+      try {
+        await this.#round()
+      } catch (error) {
+        this.#log.error({ err: error }, 'a round of the guardian failed')
+      }
+      this.#countWithheld()
+      await this.#alarm.wait(Math.max(0, limits.leaseRenewEveryMs - (performance.now() - started)))
+    }
+  }
+
+  async #round(): Promise<void> {
+    const active = await this.#orWithhold('postgres_away', findActive(this.#deps))
+    if (active === undefined) return
+    updateWatchList(this.#watched, active)
+    // Neither may hold up the leases: a gate that can't be told, and a count that takes its time.
+    this.#reconciling ??= this.#reconcile().finally(() => {
+      this.#reconciling = undefined
+    })
+    const life = await this.#orWithhold('redis_away', readIncarnation(this.#deps.redis))
+    if (life === undefined) return
+    this.#compareLives(life)
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined
+    })
+    const all = [...this.#watched.values()]
+    const final = findFinal(all)
+    const lags: Lag[] = []
+    for (let at = 0; at < all.length; at += atOnceMax)
+      lags.push(
+        ...(await Promise.all(
+          all.slice(at, at + atOnceMax).map((one) => this.#tend(one, life, final.has(one))),
+        )),
+      )
+    this.#metrics.entries.set(lags.reduce((sum, { entries = 0 }) => sum + entries, 0))
+    this.#metrics.oldestSeconds.set(lags.reduce((most, { oldestMs }) => Math.max(most, oldestMs), 0) / 1000)
+  }
+
+  /** Undefined, and no bucket gets a lease, when the work fails or takes too long. */
+  async #orWithhold<T>(why: 'postgres_away' | 'redis_away', work: Promise<T>): Promise<T | undefined> {
+    try {
+      return await within(work, limits.coreTimeoutMs, why)
+    } catch (error) {
+      for (const one of this.#watched.values()) this.#withhold(one, why, error)
+      return undefined
+    }
+  }
+
+  #compareLives(now: Incarnation): void {
+    const before = this.#life
+    this.#life = now
+    if (before === undefined) {
+      if (now.evictionPolicy === undefined)
+        this.#log.warn('Redis does not say its maxmemory-policy: see to it that it is noeviction')
+      return
+    }
+    if (isSameLife(before, now)) return
+    this.#livedBefore = true
+    for (const one of this.#watched.values()) forgetFinding(one)
+    this.#log.warn(
+      { before: before.id, now: now.id },
+      'Redis is another incarnation: no leases until checked',
+    )
+  }
+
+  async #reconcile(): Promise<void> {
+    try {
+      await reconcileGates({ ...this.#deps, log: this.#log })
+    } catch (error) {
+      this.#log.warn({ cause: causeOf(error) }, 'gates could not be told; the next round tries again')
+    }
+  }
+
+  /** Checks against the ledger what was not found to hold in this life of Redis yet. */
+  async #check(): Promise<void> {
+    const now = performance.now()
+    const due = [...this.#watched.values()].filter((one) => !one.finding?.holds && now >= one.checkDueAt)
+    if (due.length === 0) return
+    for (const one of due) one.checkDueAt = now + checkAgainMs
+    const life = this.#life!
+    try {
+      const findings = await checkIdentity(
+        this.#deps,
+        due.map(({ bucket }) => bucket),
+      )
+      if (!isSameLife(life, this.#life!)) return
+      due.forEach((one, i) => {
+        this.#note(one, findings[i]!)
+      })
+      if (findings.some(({ holds }) => holds)) this.#alarm.wake()
+    } catch (error) {
+      this.#log.warn({ cause: causeOf(error) }, 'buckets could not be checked against the ledger')
+    }
+  }
+
+  #note(one: Watched, finding: Finding): void {
+    const known = one.finding
+    one.finding = finding
+    if (finding.holds || (known !== undefined && !known.holds && known.why === finding.why)) return
+    const { campaignId, bucket } = one.bucket
+    const level = finding.why === 'backlog' ? 'warn' : 'error'
+    this.#log[level]({ campaign_id: campaignId, bucket, why: finding.why }, finding.detail)
+  }
+
+  /** Renews the bucket's lease, or says why not. */
+  async #tend(one: Watched, { evictionPolicy, nowMs }: Incarnation, final: boolean): Promise<Lag> {
+    let lag: Lag = { entries: undefined, oldestMs: 0 }
+    try {
+      lag = await readLag(this.#deps.redis, one.bucket, nowMs)
+      const { finding } = one
+      const why = reasonToWithhold({
+        evictionPolicy,
+        finding: finding === undefined || finding.holds ? finding?.holds : finding.why,
+        livedBefore: this.#livedBefore,
+        ...lag,
+      })
+      if (why === undefined) await this.#renew(one, final)
+      else this.#withhold(one, why)
+    } catch (error) {
+      this.#withhold(one, 'redis_away', error)
+    }
+    return lag
+  }
+
+  async #renew(one: Watched, final: boolean): Promise<void> {
+    const lease = await renewLease(this.#deps.runner, one.bucket, limits.leaseMs, final)
+    if (lease === undefined) {
+      this.#note(one, { holds: false, why: 'gate_missing', detail: 'the gate is gone; it needs a rebuild' })
+      return this.#withhold(one, 'gate_missing')
+    }
+    const { campaignId, bucket } = one.bucket
+    if (one.lease !== undefined && lease.accepted < one.lease.accepted) {
+      // The same life, as far as Redis tells, and yet it forgot: a failover behind one name.
+      const numbers = { before: one.lease.accepted, now: lease.accepted }
+      this.#log.error({ campaign_id: campaignId, bucket, ...numbers }, 'Redis forgot acceptances')
+      forgetFinding(one)
+      await renewLease(this.#deps.runner, one.bucket, 0, final)
+      return this.#withhold(one, 'redis_incarnation_changed')
+    }
+    one.lease = lease
+    this.#metrics.renewed.inc()
+    if (one.withheld === undefined) return
+    one.withheld = undefined
+    this.#log.info({ campaign_id: campaignId, bucket }, 'the bucket has its lease again')
+  }
+
+  #withhold(one: Watched, why: NonNullable<Watched['withheld']>, error?: unknown): void {
+    if (one.withheld === why) return
+    one.withheld = why
+    const { campaignId, bucket } = one.bucket
+    const cause = error === undefined ? {} : { cause: causeOf(error) }
+    // What is new to us is checked first: that is no trouble yet.
+    const level = why === 'not_checked_yet' ? 'debug' : 'warn'
+    this.#log[level]({ campaign_id: campaignId, bucket, why, ...cause }, 'the bucket gets no lease')
+  }
+
+  #countWithheld(): void {
+    this.#metrics.withheld.reset()
+    for (const { withheld } of this.#watched.values())
+      if (withheld !== undefined) this.#metrics.withheld.inc({ reason: withheld })
+  }
+}
+
+export function startGuardian(deps: GuardianDeps): Guardian {
+  return new Guardian(deps)
+}
+
+async function findActive({ db }: GuardianDeps): Promise<PrimedBucket[]> {
+  const rows = await db.admin.sql<{ campaign_id: string; bucket: number; primed_at: Date; mode: string }[]>`
+    SELECT b.campaign_id, b.bucket, b.primed_at, c.mode FROM buckets b JOIN campaigns c USING (campaign_id)
+    WHERE c.state = 'ACTIVE' AND b.primed_at IS NOT NULL`
+  return rows.map((row) => ({
+    campaignId: row.campaign_id,
+    bucket: row.bucket,
+    primedAtMs: row.primed_at.getTime(),
+    ballot: row.mode === 'ballot',
+  }))
+}
