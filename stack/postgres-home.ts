@@ -127,10 +127,14 @@ export async function postgresHome(dir: string): Promise<PostgresHome> {
       (await can(owner, join(native, 'bin', 'postgres'), ['--version']))
     if (reachable) return { native, dir, owner }
   }
-  return { ...moveOutside(dir, native, owner), owner }
+  return { ...(await moveOutside(dir, native, owner)), owner }
 }
 
-function moveOutside(dir: string, native: string, owner: Owner): { native: string; dir: string } {
+async function moveOutside(
+  dir: string,
+  native: string,
+  owner: Owner,
+): Promise<{ native: string; dir: string }> {
   const place = outsideOf(dir)
   mkdirSync(place, { recursive: true, mode: 0o755 })
   for (const folder of [dirname(place), place]) chmodSync(folder, 0o755)
@@ -147,8 +151,11 @@ function moveOutside(dir: string, native: string, owner: Owner): { native: strin
   const version = readFileSync(join(native, '..', 'package.json'), 'utf8').match(/"version": "([^"]+)"/)?.[1]
   const copy = join(place, `native-${version}`)
   if (!existsSync(copy)) {
-    cpSync(native, `${copy}.new-${process.pid}`, { recursive: true, verbatimSymlinks: true })
-    renameSync(`${copy}.new-${process.pid}`, copy)
+    const making = `${copy}.new-${process.pid}`
+    cpSync(native, making, { recursive: true, verbatimSymlinks: true })
+    // Packages installed under a strict umask are readable by root alone, and copies keep that.
+    await runCommand('chown', ['-R', `${owner.uid}:${owner.gid}`, making])
+    renameSync(making, copy)
   }
   return { native: copy, dir: place }
 }
