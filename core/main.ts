@@ -1,10 +1,16 @@
 import { migrate } from '../schema/db/migrate.ts'
-import { reconcileGates } from './campaigns/gates.ts'
+import { startCompensator } from './claim/compensate.ts'
+import { startDrain } from './claim/drain.ts'
+import { registerClaimRoutes } from './claim/routes.ts'
 import { connect, makeLog } from './connect.ts'
-import type { Running } from './deps.ts'
+import type { Deps, Running } from './deps.ts'
 import { ConfigurationError, type CoreEnv, parseEnv } from './env.ts'
+import { startGuardian } from './guardian/guardian.ts'
 import { buildApp } from './http/routes.ts'
 import { startHttp } from './http/server.ts'
+import { startHub } from './notify/hub.ts'
+import { startPublisher } from './notify/publisher.ts'
+import { type Streams, startStreams } from './notify/streams.ts'
 
 /**
  * The core's process. It brings the schema up to date, starts its parts and says on stdout where it listens, as one
@@ -17,18 +23,19 @@ const graceMs = 5_000
 const stopWithinMs = 20_000
 
 async function main(): Promise<void> {
-  const env = readEnv()
+  const env = orExplain(() => parseEnv(process.env))
   const log = makeLog(env)
+  const { deps, close } = orExplain(() => connect(env, log))
   const applied = await migrate(env.databaseUrl)
   if (applied.length > 0) log.info({ applied }, 'migrated')
-  const { deps, close } = connect(env, log)
 
   let stopping = false
-  const parts: Running[] = []
-  const app = buildApp(deps, { isStopping: () => stopping })
-
-  const lagging = await reconcileGates(deps)
-  if (lagging > 0) log.warn({ lagging }, 'gates could not be told; the guardian goes on')
+  const parts = startParts(deps)
+  const app = buildApp(deps, {
+    isStopping: () => stopping,
+    onOpened: parts.onOpened,
+    also: (app) => registerClaimRoutes(app, deps, parts.streams),
+  })
   const http = await startHttp(app, env.host, env.port)
   process.stdout.write(`${JSON.stringify({ listening: http.url })}\n`)
   log.info({ url: http.url }, 'listening')
@@ -37,20 +44,53 @@ async function main(): Promise<void> {
     stopping = true
     log.info({ why }, 'stopping')
     setTimeout(() => {
-      log.error('stopping takes too long; leaving the rest to the next process')
+      log.error('stopping takes too long; the rest is left to the next process')
       process.exit(1)
     }, stopWithinMs).unref()
-    // Streams are closed by their part; other answers may need the database until they are out.
-    await Promise.all([http.stop(graceMs), ...parts.map((part) => part.stop())])
+    await Promise.all([http.stop(graceMs), ...parts.first.map((part) => part.stop())])
+    await Promise.all(parts.last.map((part) => part.stop()))
     await close()
     log.info('stopped')
     process.exit(0)
   })
 }
 
-function readEnv(): CoreEnv {
+interface Parts {
+  streams: Streams
+  onOpened(): void
+  /** Stopped first: what takes new work. */
+  first: Running[]
+  /** Stopped last: what finishes the work that the first ones left. */
+  last: Running[]
+}
+
+function startParts(deps: Deps): Parts {
+  const hub = startHub(deps)
+  const streams = startStreams(deps, hub)
+  const publisher = startPublisher(deps)
+  const compensator = startCompensator(deps)
+  const drain = startDrain(deps, {
+    onCommitted({ rejected }) {
+      publisher.wake()
+      if (rejected > 0) compensator.wake()
+    },
+  })
+  const guardian = startGuardian(deps)
+  return {
+    streams,
+    onOpened() {
+      drain.nudge()
+      guardian.nudge()
+    },
+    first: [streams, drain, guardian],
+    last: [publisher, compensator, hub],
+  }
+}
+
+/** A wrong configuration is told to whoever wrote it, with the exit code that sysexits.h has for it. */
+function orExplain<T>(read: () => T): T {
   try {
-    return parseEnv(process.env)
+    return read()
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error
     process.stderr.write(`The core can't start:\n${error.message}\n`)
@@ -77,4 +117,7 @@ function onStop(env: CoreEnv, stop: (why: string) => Promise<void>): void {
   }
 }
 
-await main()
+await main().catch((error: unknown) => {
+  process.stderr.write(`The core could not start: ${error instanceof Error ? error.stack : String(error)}\n`)
+  process.exit(1)
+})

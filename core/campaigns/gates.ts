@@ -34,8 +34,8 @@ const chunkSize = 64
 const roundMax = 4_096
 
 /**
- * Primes gates that never were, and configures those that lag. Called by the commands, at start, and by the
- * guardian's rounds. A failing gate does not keep the others: it is logged and stays for the next round.
+ * Primes gates that never were, and configures those that lag. Called by the commands and by the guardian's
+ * rounds, the first of which is at start. A failing gate does not keep the others: it is logged and stays for the next round.
  * @returns how many gates still lag.
  */
 export async function reconcileGates(deps: GateDeps, campaignId?: string): Promise<number> {

@@ -42,10 +42,10 @@ const verbs: Record<
   void: { run: voidCampaign, summary: 'Cancel it, from any state but ENDED: → VOIDED' },
 }
 
-export function registerCampaignRoutes(app: CoreApp, deps: Deps): void {
+export function registerCampaignRoutes(app: CoreApp, deps: Deps, onOpened: () => void): void {
   registerReads(app, deps)
   registerCreate(app, deps)
-  for (const verb of Object.keys(verbs) as CampaignVerb[]) registerVerb(app, deps, verb)
+  for (const verb of Object.keys(verbs) as CampaignVerb[]) registerVerb(app, deps, verb, onOpened)
 }
 
 function registerReads(app: CoreApp, deps: Deps): void {
@@ -123,7 +123,7 @@ function registerCreate(app: CoreApp, deps: Deps): void {
   })
 }
 
-function registerVerb(app: CoreApp, deps: Deps, verb: CampaignVerb): void {
+function registerVerb(app: CoreApp, deps: Deps, verb: CampaignVerb, onOpened: () => void): void {
   const { run, summary } = verbs[verb]
   const route = createRoute({
     ...about,
@@ -149,6 +149,7 @@ function registerVerb(app: CoreApp, deps: Deps, verb: CampaignVerb): void {
     const ctx = commandContext(c, deps)
     const { reason } = c.req.valid('json')
     const { answer, replayed } = await run(ctx, { campaignId, expectedVersion: expectedVersion(c), reason })
+    if (answer.state === 'ACTIVE') onOpened()
     return c.json(answer, 200, answerHeaders(answer, replayed))
   })
 }

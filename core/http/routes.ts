@@ -11,15 +11,17 @@ import type { CoreApp } from './types.ts'
 export interface AppOptions {
   /** Once true, /readyz says so, and whoever balances sends no more. */
   isStopping(): boolean
+  /** A campaign may take claims from now on: parts that look for such from time to time may look now. */
+  onOpened?(): void
   /** Adds routes of parts that have more than `deps`. */
   also?(app: CoreApp): void
 }
 
 /** The core's whole HTTP side. */
-export function buildApp(deps: Deps, { isStopping, also }: AppOptions): CoreApp {
+export function buildApp(deps: Deps, { isStopping, onOpened = () => undefined, also }: AppOptions): CoreApp {
   const app = createApp(deps)
   registerAdminRoutes(app, deps)
-  registerCampaignRoutes(app, deps)
+  registerCampaignRoutes(app, deps, onOpened)
   registerInternalRoutes(app, deps, makeSnapshots(deps))
   also?.(app)
   registerHealthRoutes(app, deps, isStopping)

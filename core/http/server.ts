@@ -26,10 +26,12 @@ export async function startHttp(app: CoreApp, host: string, port: number): Promi
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     async stop(graceMs) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      server.closeIdleConnections()
+      // Also those that become idle while others still answer.
+      const sweep = setInterval(() => server.closeIdleConnections(), 50)
       const cut = setTimeout(() => server.closeAllConnections(), graceMs)
       await closed
       clearTimeout(cut)
+      clearInterval(sweep)
     },
   }
 }

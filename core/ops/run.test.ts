@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import { LOGIN_AUDIENCE, LOGIN_ISSUER } from '../../stack/issuer.ts'
 import { keepKeys, type StackKeys } from '../../stack/keys.ts'
+import { temporaryFolder } from '../../stack/testing.ts'
 import { type HttpServer, startHttp } from '../http/server.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
 import { runOps } from './run.ts'
@@ -15,7 +15,7 @@ let http: HttpServer
 let home: string
 let keys: StackKeys
 before(async () => {
-  home = mkdtempSync(join(tmpdir(), 'tidegate-ops-'))
+  home = temporaryFolder('ops')
   keys = await keepKeys(join(home, 'keys.json'))
   rig = await makeRig(keys)
   http = await startHttp(rig.app, '127.0.0.1', 0)
@@ -24,7 +24,6 @@ before(async () => {
 after(async () => {
   await http.stop(100)
   await rig.close()
-  rmSync(home, { recursive: true })
 })
 
 async function ops(
