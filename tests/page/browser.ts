@@ -1,18 +1,20 @@
+import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { CHROMIUM_FLAGS } from '../../stack/chromium.ts'
 
-const flags = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
+/** The browser that a test file names in TEST_CHROMIUM_BIN, or Debian's; undefined where there is none. */
+export function browserProgram(named: string | undefined): string | undefined {
+  const program = named ?? '/usr/bin/chromium'
+  return existsSync(program) ? program : undefined
+}
 
-export function startBrowser(): Promise<Browser> {
-  const executablePath = process.env['TEST_CHROMIUM_BIN'] ?? '/usr/bin/chromium'
-  return chromium.launch({ executablePath, args: flags })
+/** What a suite that needs a browser is skipped for, as node:test's `skip`. */
+export function skipWithout(program: string | undefined): string | false {
+  return program === undefined ? 'there is no Chromium here' : false
+}
+
+export function startBrowser(program: string): Promise<Browser> {
+  return chromium.launch({ executablePath: program, args: CHROMIUM_FLAGS })
 }
 
 export const phone = { width: 360, height: 740 }
@@ -39,6 +41,6 @@ export async function openPage(
 }
 
 /** Waits until the page shows this phase. */
-export function phase(page: Page, name: string, timeout = 8_000): Promise<void> {
+export function phase(page: Page, name: string, timeout = 10_000): Promise<void> {
   return page.locator(`html[data-phase="${name}"]`).waitFor({ state: 'attached', timeout })
 }

@@ -52,13 +52,13 @@ const tones: Record<Phase, [Tone, level: number]> = {
   loading: ['calm', 10],
   offline: ['wait', 10],
   missing: ['over', 4],
-  signed_out: ['calm', 16],
-  upcoming: ['calm', 16],
+  signed_out: ['calm', 5],
+  upcoming: ['calm', 5],
   open: ['go', 27],
-  sending: ['go', 40],
-  busy: ['wait', 40],
-  unknown: ['wait', 40],
-  paused: ['wait', 16],
+  sending: ['go', 33],
+  busy: ['wait', 33],
+  unknown: ['wait', 33],
+  paused: ['wait', 5],
   accepted: ['go', 72],
   slow: ['go', 78],
   entered: ['go', 72],
@@ -92,7 +92,7 @@ export function screenOf(model: Model, around: Surroundings): Screen {
   const text = words[around.language]
   const view = model.view
   const benefit: [string, string] = view ? benefitLines(view.benefit, around.language) : ['', '']
-  const headline: [string, string] = benefit[0] === '' ? [view?.name ?? text.untitled, ''] : benefit
+  const headline = headlineOf(model, benefit, text)
   const [tone] = tones[model.phase]
   const action = actionOf(model, around, text)
   return {
@@ -111,6 +111,12 @@ export function screenOf(model: Model, around: Surroundings): Screen {
     clock: clockOf(around, text),
     otherLanguage: text.otherLanguage,
   }
+}
+
+/** The largest words: the benefit; the campaign's name where its benefit is of a kind that has no words here. */
+function headlineOf({ phase, view }: Model, benefit: [string, string], text: Words): [string, string] {
+  if (phase === 'missing') return [text.nothing, '']
+  return benefit[0] === '' ? [view?.name ?? text.untitled, ''] : benefit
 }
 
 function levelOf(model: Model, now: number): number {

@@ -89,7 +89,7 @@ const variants: Record<string, { phase: Phase; view?: Partial<CampaignView>; at?
 export function stateOf(name: string, query: URLSearchParams): Shown {
   const variant = variants[name]
   const phase = variant?.phase ?? (name as Phase)
-  if (variant === undefined && !phases.has(phase)) throw new Error(`no such state: ${name}`)
+  if (variant === undefined && !isPhase(phase)) throw new Error(`no such state: ${name}`)
   const at = variant?.at ?? startsAt + (phase === 'upcoming' ? -4 * minute - 5_000 : 3 * minute)
   const known = phase !== 'missing' && !(phase === 'loading' || phase === 'offline')
   const shownView: CampaignView = {
@@ -137,6 +137,11 @@ const everyPhase: Record<Phase, true> = {
   failed: true,
 }
 const phases = new Set(Object.keys(everyPhase))
+
+/** Whether this name is a phase of its own, and not a variant of one. */
+export function isPhase(name: string): name is Phase {
+  return phases.has(name)
+}
 
 /** Every name that `?state=` takes. */
 export const stateNames: string[] = [...phases, ...Object.keys(variants)]

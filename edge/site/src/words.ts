@@ -57,6 +57,7 @@ export interface Words {
   clock: Record<'fast' | 'slow', string>
   otherLanguage: string
   untitled: string
+  nothing: string
 }
 
 const en: Words = {
@@ -133,6 +134,7 @@ const en: Words = {
   },
   otherLanguage: '中文',
   untitled: 'A coupon for you',
+  nothing: 'Nothing here',
 }
 
 const zh: Words = {
@@ -209,6 +211,7 @@ const zh: Words = {
   },
   otherLanguage: 'English',
   untitled: '您有一张优惠券',
+  nothing: '没有找到',
 }
 
 export const words: Record<Language, Words> = { en, zh }
