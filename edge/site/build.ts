@@ -33,7 +33,7 @@ const icon = `data:image/svg+xml,${encodeURIComponent(
 )}`
 
 /**
- * @param out folder to write; files are replaced one by one, so a running server never sees half a file
+ * @param out folder to write, on the file system of this one
  * @returns size of the campaign page as it travels: HTML with its style and script
  * @throws when a page is over 30 KB gzip
  */
@@ -142,9 +142,18 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`)
 }
 
+/**
+ * Writes a file in one step, and only when it differs: a server or a bundler may be walking the folder just now.
+ * What is half written stays beside the folder, never in it.
+ */
 async function replace(path: string, content: string): Promise<void> {
+  const present = await readFile(path, 'utf8').catch(() => undefined)
+  if (present === content) return
   await mkdir(dirname(path), { recursive: true })
-  const partial = `${path}.${process.pid}.partial`
+  const partial = join(
+    here,
+    `.partial-${process.pid}-${createHash('sha256').update(path).digest('hex').slice(0, 8)}`,
+  )
   await writeFile(partial, content)
   await rename(partial, path)
 }

@@ -80,7 +80,11 @@ describe('the page on the real stack', { skip: skipWithout(program) }, () => {
     const { page } = await visit('c000000000000000000000000', 'ada')
     await phase(page, 'missing')
     const stranger = await openPage(browser)
-    await stranger.page.goto(`${stack.endpoints.edge}/c/${await campaign(1, -1_000)}`)
+    const answer = await stranger.page.goto(`${stack.endpoints.edge}/c/${await campaign(1, -1_000)}`)
+    assert.match(
+      String(answer!.headers()['content-security-policy']),
+      /^default-src 'none'; script-src 'self' 'sha256-/,
+    )
     await phase(stranger.page, 'signed_out')
     assert.match(String(await stranger.page.locator('#action').getAttribute('href')), /^\/login\?/)
   })

@@ -5,9 +5,22 @@ export type Language = 'en' | 'zh'
 
 export const localeOf: Record<Language, string> = { en: 'en', zh: 'zh-Hans' }
 
+/** Formats are costly to make and asked for every second: each is made once. */
+function once<Options, Format>(make: (locale: string, options: Options) => Format) {
+  const made = new Map<string, Format>()
+  return (locale: string, options: Options): Format => {
+    const key = locale + JSON.stringify(options)
+    const format = made.get(key) ?? make(locale, options)
+    made.set(key, format)
+    return format
+  }
+}
+const numbers = once((locale, options: Intl.NumberFormatOptions) => new Intl.NumberFormat(locale, options))
+const dates = once((locale, options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(locale, options))
+
 /** "¥20", "€12.50", "¥1,234": exact for any amount, with the decimals that the currency has. */
 export function money({ currency, minor }: WireMoney, language: Language): string {
-  const format = new Intl.NumberFormat(localeOf[language], {
+  const format = numbers(localeOf[language], {
     style: 'currency',
     currency,
     currencyDisplay: 'narrowSymbol',
@@ -61,7 +74,7 @@ const clockTime = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as co
 /** "10:00" today, "Sat, Dec 5, 10:00" on any other day; in the reader's zone unless another is given. */
 export function when(instant: number, now: number, language: Language, timeZone?: string): string {
   const zone = timeZone === undefined ? {} : { timeZone }
-  const day = new Intl.DateTimeFormat('en-CA', { dateStyle: 'short', ...zone })
+  const day = dates('en-CA', { dateStyle: 'short', ...zone })
   return day.format(instant) === day.format(now)
     ? timeOfDay(instant, language, zone)
     : moment(instant, now, language, timeZone)
@@ -70,7 +83,7 @@ export function when(instant: number, now: number, language: Language, timeZone?
 /** "Sat, Dec 5, 10:00"; with the year when it isn't this one. */
 export function moment(instant: number, now: number, language: Language, timeZone?: string): string {
   const year = new Date(instant).getUTCFullYear() === new Date(now).getUTCFullYear()
-  return new Intl.DateTimeFormat(localeOf[language], {
+  return dates(localeOf[language], {
     ...(year ? { weekday: 'short' } : { year: 'numeric' }),
     month: 'short',
     day: 'numeric',
@@ -80,19 +93,19 @@ export function moment(instant: number, now: number, language: Language, timeZon
 }
 
 function timeOfDay(instant: number, language: Language, zone: { timeZone?: string }): string {
-  return new Intl.DateTimeFormat(localeOf[language], { ...clockTime, ...zone }).format(instant)
+  return dates(localeOf[language], { ...clockTime, ...zone }).format(instant)
 }
 
 /** "09:58:12" */
 export function timeWithSeconds(instant: number, language: Language): string {
-  return new Intl.DateTimeFormat(localeOf[language], { ...clockTime, second: '2-digit' }).format(instant)
+  return dates(localeOf[language], { ...clockTime, second: '2-digit' }).format(instant)
 }
 
 /** Whether two zones show this instant differently; a zone that the browser doesn't know counts as the same. */
 export function zonesDiffer(instant: number, timeZone: string): boolean {
   try {
-    const here = new Intl.DateTimeFormat('en', { dateStyle: 'short', timeStyle: 'short' })
-    const there = new Intl.DateTimeFormat('en', { dateStyle: 'short', timeStyle: 'short', timeZone })
+    const here = dates('en', { dateStyle: 'short', timeStyle: 'short' })
+    const there = dates('en', { dateStyle: 'short', timeStyle: 'short', timeZone })
     return here.format(instant) !== there.format(instant)
   } catch {
     return false
@@ -119,12 +132,12 @@ export function roughDuration(ms: number, language: Language): string {
       : seconds < 7200
         ? ([Math.round(seconds / 60), 'minute'] as const)
         : ([Math.round(seconds / 3600), 'hour'] as const)
-  return new Intl.NumberFormat(localeOf[language], { style: 'unit', unit, unitDisplay: 'long' }).format(value)
+  return numbers(localeOf[language], { style: 'unit', unit, unitDisplay: 'long' }).format(value)
 }
 
 /** "1 day", "30 days", "30天" */
 export function days(count: number, language: Language): string {
-  return new Intl.NumberFormat(localeOf[language], {
+  return numbers(localeOf[language], {
     style: 'unit',
     unit: 'day',
     unitDisplay: 'long',
