@@ -3,7 +3,9 @@ import { after, before, test } from 'node:test'
 import { claim } from '../../lua/claim.ts'
 import { gateKey, usersKey } from '../../lua/keys.ts'
 import { renewLease, snapshot } from '../../lua/stock.ts'
+import { type Connected, connect } from '../connect.ts'
 import type { Deps } from '../deps.ts'
+import { parseEnv } from '../env.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
 import { approveCampaign } from './approve.ts'
 import { createCampaign } from './create.ts'
@@ -16,10 +18,16 @@ import { newCampaignShape } from './shapes.ts'
 import { submitCampaign } from './submit.ts'
 
 let rig: Rig
+/** The core where no Redis can be reached. */
+let withoutRedis: Connected
 before(async () => {
   rig = await makeRig()
+  withoutRedis = connect(parseEnv({ ...rig.env, REDIS_URL: 'redis://127.0.0.1:1' }), rig.deps.log)
 })
-after(() => rig.close())
+after(async () => {
+  await withoutRedis.close()
+  await rig.close()
+})
 
 let keys = 0
 const as = (role: 'operator' | 'approver', deps: Deps = rig.deps) => ({
@@ -57,11 +65,6 @@ async function published(bucketCount = 1): Promise<string> {
   await publishCampaign(as('operator'), input(id, 3))
   return id
 }
-/** The core with a Redis that refuses everything: as one that is away, but at once. */
-const withoutRedis = (): Deps => ({
-  ...rig.deps,
-  runner: { run: () => Promise.reject(new Error('Redis is away')) },
-})
 const gate = (campaignId: string, bucket = 0) => snapshot(rig.deps.runner, { campaignId, bucket })
 const bucketsOf = (id: string) =>
   rig.deps.db.admin.sql<{ primed_at: Date | null; config_version: number }[]>`
@@ -69,7 +72,7 @@ const bucketsOf = (id: string) =>
 
 test('a crash between publication and priming is healed by the next round', async () => {
   const id = await approved(3)
-  const { answer } = await publishCampaign(as('operator', withoutRedis()), input(id, 3))
+  const { answer } = await publishCampaign(as('operator', withoutRedis.deps), input(id, 3))
   assert.deepEqual([answer.state, answer.gates], ['ACTIVE', { buckets: 3, reached: 0, reached_at: null }])
   assert.equal(await gate(id), undefined)
   assert.equal(await reconcileGates(rig.deps), 0)
@@ -100,7 +103,7 @@ test('a gate that was primed and is lost is never primed again: a new one would 
 
 test('acceptances without their gate stop a priming', async () => {
   const id = await approved()
-  await publishCampaign(as('operator', withoutRedis()), input(id, 3))
+  await publishCampaign(as('operator', withoutRedis.deps), input(id, 3))
   await rig.deps.redis.hset(usersKey({ campaignId: id, bucket: 0 }), 'u', 'record')
   assert.ok((await reconcileGates(rig.deps)) > 0)
   assert.equal(await gate(id), undefined)
@@ -111,7 +114,7 @@ test('acceptances without their gate stop a priming', async () => {
 
 test('a pause that Redis did not hear of stands, says so, and reaches the gates with the next round', async () => {
   const id = await published(2)
-  const ctx = as('operator', withoutRedis())
+  const ctx = as('operator', withoutRedis.deps)
   const first = await pauseCampaign(ctx, input(id, 4))
   assert.deepEqual([first.answer.state, first.answer.gates?.reached], ['PAUSED', 0])
   assert.equal((await gate(id))?.state, 'ACTIVE')

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { gateKey } from '../../lua/keys.ts'
 import type { CampaignSnapshot } from '../../schema/view.ts'
+import { connect } from '../connect.ts'
 import type { Deps } from '../deps.ts'
+import { parseEnv } from '../env.ts'
 import { answerOf, makeRig, type Rig } from '../rig.test.ts'
 import { makeSnapshots } from './snapshot.ts'
 
@@ -142,6 +144,10 @@ test('however many ask, a campaign is read once in 200 ms', async () => {
 
 test('with Redis away the snapshot still comes, and does not say sold out', async () => {
   const id = await make(['submit', 'approve', 'publish'])
-  const snapshots = fresh({ ...rig.deps, runner: { run: () => Promise.reject(new Error('away')) } })
-  assert.equal((await snapshots.get(id))?.sold_out, false)
+  const away = connect(parseEnv({ ...rig.env, REDIS_URL: 'redis://127.0.0.1:1' }), rig.deps.log)
+  try {
+    assert.equal((await fresh(away.deps).get(id))?.sold_out, false)
+  } finally {
+    await away.close()
+  }
 })

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { Registry } from 'prom-client'
 import { limits } from '../../schema/limits.ts'
+import { connect } from '../connect.ts'
+import { parseEnv } from '../env.ts'
+import { demoCampaign } from '../ops/demo.ts'
 import { type Answer, answerOf, makeRig, type Rig } from '../rig.test.ts'
+import { buildApp } from './routes.ts'
 import { startHttp } from './server.ts'
 
 let rig: Rig
@@ -108,6 +113,34 @@ test('ready when Postgres, Redis and a script answer; otherwise it says which do
   const deadline = Date.now() + 10_000
   while ((await call('/readyz')).status !== 200)
     assert.ok(Date.now() < deadline, 'it did not become ready again')
+})
+
+test('with Postgres away a read is UNAVAILABLE, a command’s outcome is unknown, and neither says more', async () => {
+  const gone = 'postgres://user:hunter2@127.0.0.1:1/none'
+  const away = connect(parseEnv({ ...rig.env, DATABASE_URL: gone }), rig.deps.log)
+  try {
+    const app = buildApp(away.deps, { isStopping: () => false })
+    const headers = { Authorization: `Bearer ${await rig.login('operator:o')}`, 'Idempotency-Key': 'k' }
+    const read = await answerOf(await app.request('/admin/v1/campaigns', { headers }))
+    assertProblem(read, 503, 'UNAVAILABLE')
+    assert.equal(read.headers.get('retry-after'), '1')
+    const options = { name: 'd', quota: 1, perUserLimit: 1, opensInS: 0, hours: 1, nowMs: Date.now() }
+    const command = await app.request('/admin/v1/campaigns', {
+      method: 'POST',
+      headers: { ...headers, 'Content-Type': 'application/json' },
+      body: JSON.stringify(demoCampaign(options)),
+    })
+    const answer = await answerOf(command)
+    assertProblem(answer, 503, 'OUTCOME_UNKNOWN')
+    assert.doesNotMatch(read.text + answer.text, /hunter2|ECONN|127\.0\.0\.1/)
+  } finally {
+    await away.close()
+  }
+})
+
+test('a process that stops says that it is not ready', async () => {
+  const app = buildApp({ ...rig.deps, metrics: new Registry() }, { isStopping: () => true })
+  assertProblem(await answerOf(await app.request('/readyz')), 503, 'UNAVAILABLE')
 })
 
 test('metrics count requests by route, never by a path that a caller chose', async () => {

@@ -25,8 +25,6 @@ export interface Caller {
 export interface Identity {
   /** A login of any kind, by `Authorization: Bearer`. */
   caller(c: Context): Promise<Caller>
-  /** A caller whose role is one of these; otherwise FORBIDDEN. */
-  callerWith(c: Context, allowed: readonly Role[]): Promise<Caller & { role: Role }>
   /** The shopper: by the edge's `Tidegate-Assertion`, or by a login token. */
   user(c: Context): Promise<string>
   /** The edge itself: an assertion without a user. */
@@ -60,11 +58,6 @@ export function makeIdentity({ login, edgeCore, clock }: IdentityOptions): Ident
 
   return {
     caller,
-    async callerWith(c, allowed) {
-      const { actor, role } = await caller(c)
-      if (role === undefined || !allowed.includes(role)) throw forbidden(allowed)
-      return { actor, role }
-    },
     async user(c) {
       const user = asserted(c)
       if (user === undefined) return (await caller(c)).actor
