@@ -158,9 +158,9 @@ class Waiter {
 
   /** Resolves when there is an outcome or a place to lead. */
   woken(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve
-    })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#wake = resolve
+    return promise
   }
 }
 
