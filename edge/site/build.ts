@@ -22,7 +22,7 @@ interface PageSource {
 }
 
 const pages: PageSource[] = [
-  { name: 'index', styles: ['src/base.css', 'src/page.css'], script: 'src/main.ts' },
+  { name: 'index', styles: ['src/base.css', 'src/ticket.css', 'src/page.css'], script: 'src/main.ts' },
   { name: 'wallet', styles: ['src/base.css', 'src/wallet.css'], script: 'src/wallet.ts' },
   { name: 'login', styles: ['src/base.css', 'src/signin.css'], script: 'src/signin.ts' },
 ]

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
+import { problem } from './answers.ts'
 import { browserProgram, openPage, phase, skipWithout, startBrowser } from './browser.ts'
-import { type CampaignDouble, type Double, login, problem, startDouble } from './double.ts'
+import type { CampaignDouble } from './campaignDouble.ts'
+import { type Double, login, startDouble } from './double.ts'
 
 /** The path of a claim in a real browser, from before the opening to the coupon. */
 
