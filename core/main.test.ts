@@ -94,7 +94,7 @@ test('a published campaign gets its lease, and what it accepts becomes a coupon 
   let verdict: Verdict | undefined
   while (verdict?.decision !== 'ACCEPTED') {
     assert.ok(Date.now() < deadline, `no lease came: ${verdict?.decision}`)
-    const reply = await claim(rig.deps.runner, bucket, [{ userId: 'ursula', packed: 'b'.repeat(35) }])
+    const reply = await claim(rig.deps.runner, bucket, [{ userId: 'ursula', packed: `${'b'.repeat(35)}A` }])
     verdict = reply.verdicts[0]
   }
   const headers = { 'Tidegate-Assertion': rig.assertion('ursula') }

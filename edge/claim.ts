@@ -1,4 +1,5 @@
 import type { ClaimReply } from '../lua/claim.ts'
+import { userTag } from '../schema/acceptance.ts'
 import { assertNever } from '../schema/assert.ts'
 import { isCampaignId } from '../schema/campaignId.ts'
 import { decisions, type Refusal } from '../schema/decision.ts'
@@ -63,8 +64,7 @@ export async function claim(
     if (wrong !== undefined) return wrong
   }
 
-  const packed =
-    parts.random.requestIdPart() + keyFingerprint(key) + paramsFingerprint(token.deviceHash) + token.tokenId
+  const packed = `${parts.random.requestIdPart()}${userTag(token.userId)}${keyFingerprint(key)}${paramsFingerprint(token.deviceHash)}${token.tokenId}A`
   const outcome = await parts.arbiter.decide(token, { userId: token.userId, packed }, lifetime)
   return answer(parts, token, outcome)
 }

@@ -54,6 +54,7 @@ export async function issueToken(
     deviceHash: deviceHashOf(deviceId),
     ...windowOf(snapshot, nowMs),
     tokenId: parts.random.text(9),
+    terms: 'stream',
   }
   const answer = {
     claim_token: sealClaimToken(token, parts.keys),

@@ -4,7 +4,7 @@ import { alphabet, sixbitAt, sixbitFromBytes } from '../schema/sixbit.ts'
 export interface RandomText {
   /** So many characters of 6 random bits each. */
   text(chars: number): string
-  /** The random part of a request id: 13 characters, 74 bits; of the first only the low two bits count. */
+  /** The random part of a request id: 10 characters, 56 bits; of the first only the low two bits count. */
   requestIdPart(): string
 }
 
@@ -29,7 +29,7 @@ export function randomText(fill: (bytes: Uint8Array<ArrayBuffer>) => void): Rand
   return {
     text,
     requestIdPart() {
-      const part = text(13)
+      const part = text(10)
       return alphabet[sixbitAt(part, 0) & 3]! + part.slice(1)
     },
   }

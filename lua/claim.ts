@@ -8,7 +8,7 @@ import { type Script, scripts } from './scripts.generated.ts'
 /** One claim as it is sent to the arbiter. */
 export interface ClaimArgs {
   userId: string
-  /** 35 six-bit characters: random part of the request id 13, key 9, params 4, token 9. */
+  /** 36 six-bit characters: rest of the request id 13, key 9, params 4, token 9, state letter. */
   packed: string
 }
 

@@ -1,10 +1,11 @@
+import { hash53 } from './hash.ts'
 import { alphabet, decodeSixbit, encodeSixbit, isSixbit, sixbitAt } from './sixbit.ts'
 
 /**
  * The packed record of one acceptance, as it stands in the users hash and in the log: 44 printable characters.
  *
  *   0–8    time of acceptance, ms, 48 bits, set by the arbiter's clock
- *   8–21   random part of the request id, 74 bits
+ *   8–21   rest of the request id, 74 bits: 56 random, 18 of a hash of the user (`userTag`)
  *   21–30  fingerprint of the idempotency key
  *   30–34  fingerprint of the parameters
  *   34–43  id of the claim token
@@ -14,8 +15,8 @@ import { alphabet, decodeSixbit, encodeSixbit, isSixbit, sixbitAt } from './sixb
  * acceptances one after the other, oldest first; the request id is a UUIDv7 made of the first 21 characters.
  */
 export const recordChars = 44
-/** What a caller sends for one claim: the record without its time and its state. */
-export const claimChars = 35
+/** What a caller sends for one claim: the record without its time. Its state letter is A, V for one to be held, or B. */
+export const claimChars = 36
 
 export const recordStates = {
   A: 'accepted, not settled',
@@ -100,6 +101,20 @@ export function packRequestId(requestId: string): string {
     alphabet[top & 63]! +
     encodeSixbit(Number.parseInt(digits.slice(20), 16), 8)
   )
+}
+
+/**
+ * The last 18 bits of a request id are a hash of its user. So a status question about somebody else's claim, or an
+ * invented one, is answered without looking anywhere; a stranger's id passes once in 262,144 tries, and then finds
+ * nothing of his own.
+ */
+export function userTag(userId: string): string {
+  return encodeSixbit(hash53(userId, 2) % 262_144, 3)
+}
+
+/** Whether this UUIDv7 can be a request of this user. */
+export function mayBelongTo(requestId: string, userId: string): boolean {
+  return isRequestId(requestId) && packRequestId(requestId).slice(18) === userTag(userId)
 }
 
 /** Time of a UUIDv7 in ms since the epoch. */

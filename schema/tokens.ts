@@ -21,7 +21,21 @@ export interface ClaimToken {
   expiresAtMs: number
   /** 9 six-bit characters, unique per token: a second acceptance under it is refused. */
   tokenId: string
+  terms: ClaimTerms
 }
+
+/**
+ * How a claim under this token is treated: `stream`, the usual way; `held`, accepted but kept for review (CL5);
+ * `direct`, through the database (IS13); `ballot`, an entry to a draw (CL19).
+ */
+export type ClaimTerms = 'stream' | 'held' | 'direct' | 'ballot'
+const termLetters = { stream: 's', held: 'h', direct: 'd', ballot: 'b' } as const satisfies Record<
+  ClaimTerms,
+  string
+>
+const termOf = new Map<string, ClaimTerms>(
+  (Object.keys(termLetters) as ClaimTerms[]).map((term) => [termLetters[term], term]),
+)
 
 const claimTokenKind = 'ct1'
 
@@ -35,6 +49,7 @@ export function sealClaimToken(token: ClaimToken, ring: Keyring): string {
       token.expiresAtMs.toString(36),
       token.tokenId,
       token.deviceHash,
+      termLetters[token.terms],
       encodeField(token.userId),
     ],
     ring,
@@ -43,8 +58,9 @@ export function sealClaimToken(token: ClaimToken, ring: Keyring): string {
 
 /** The token, if it is genuine; its campaign, device and window are for the caller to compare. */
 export function unsealClaimToken(text: string, ring: Keyring): ClaimToken | undefined {
-  const fields = unseal(claimTokenKind, text, 7, ring)
-  if (fields === undefined) return undefined
+  const fields = unseal(claimTokenKind, text, 8, ring)
+  const terms = termOf.get(fields?.[6] ?? '')
+  if (fields === undefined || terms === undefined) return undefined
   return {
     campaignId: fields[0]!,
     bucket: Number.parseInt(fields[1]!, 36),
@@ -52,7 +68,8 @@ export function unsealClaimToken(text: string, ring: Keyring): ClaimToken | unde
     expiresAtMs: Number.parseInt(fields[3]!, 36),
     tokenId: fields[4]!,
     deviceHash: fields[5]!,
-    userId: decodeField(fields[6]!),
+    terms,
+    userId: decodeField(fields[7]!),
   }
 }
 

@@ -83,7 +83,7 @@ test('a crash between priming and its record leaves the stock as it is', async (
   const id = await published()
   const bucket = { campaignId: id, bucket: 0 }
   await renewLease(rig.deps.runner, bucket, 60_000, true)
-  const reply = await claim(rig.deps.runner, bucket, [{ userId: 'u', packed: 'a'.repeat(35) }])
+  const reply = await claim(rig.deps.runner, bucket, [{ userId: 'u', packed: `${'a'.repeat(35)}A` }])
   assert.equal(reply.verdicts[0]?.decision, 'ACCEPTED')
   await rig.deps.db.admin
     .sql`UPDATE buckets SET primed_at = NULL, config_version = 0 WHERE campaign_id = ${id}`

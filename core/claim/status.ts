@@ -1,5 +1,5 @@
 import { inspect } from '../../lua/stock.ts'
-import { isRequestId, timeOfRequestId } from '../../schema/acceptance.ts'
+import { mayBelongTo, timeOfRequestId } from '../../schema/acceptance.ts'
 import { bucketOf } from '../../schema/hash.ts'
 import { limits } from '../../schema/limits.ts'
 import type { ClaimState } from '../../schema/states.ts'
@@ -43,7 +43,7 @@ const campaignsAskedMax = 32
  */
 export async function readClaim(deps: StatusDeps, userId: string, requestId: string): Promise<ClaimView> {
   const nowMs = deps.clock()
-  if (!isRequestId(requestId) || timeOfRequestId(requestId) > nowMs + limits.clockLeewayMs)
+  if (!mayBelongTo(requestId, userId) || timeOfRequestId(requestId) > nowMs + limits.clockLeewayMs)
     throw new Refused('CLAIM_NOT_FOUND')
   const row = await findClaim(deps, userId, requestId)
   if (row !== undefined) return viewOf(row, nowMs)

@@ -5,6 +5,7 @@ import postgres from 'postgres'
 import { type ClaimArgs, claim } from '../../lua/claim.ts'
 import { type Bucket, logKey } from '../../lua/keys.ts'
 import { prime, renewLease } from '../../lua/stock.ts'
+import { userTag } from '../../schema/acceptance.ts'
 import { migrate } from '../../schema/db/migrate.ts'
 import { keyFingerprint } from '../../schema/hash.ts'
 import type { Rules } from '../../schema/rules.ts'
@@ -133,9 +134,9 @@ export interface Accepted {
 const part = (width: number) => sixbitFromBytes(randomBytes(width), 0, width)
 
 export function claimArgs(userId: string): ClaimArgs {
-  // Of a request id's first random character only the low two bits count (schema/acceptance.ts).
-  const random = alphabet[randomBytes(1)[0]! & 3]! + part(12)
-  return { userId, packed: random + keyFingerprint(part(16)) + part(4) + part(9) }
+  // Of a request id's first random character only the low two bits count, and it ends with its user's tag.
+  const random = alphabet[randomBytes(1)[0]! & 3]! + part(9) + userTag(userId)
+  return { userId, packed: `${random}${keyFingerprint(part(16))}${part(4)}${part(9)}A` }
 }
 
 /** Claims by the real arbiter, in calls of 64: the acceptances. */

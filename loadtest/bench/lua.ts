@@ -29,7 +29,7 @@ const persistences = ['off', 'everysec', 'always'] as const
 type Persistence = (typeof persistences)[number]
 
 const userId = (i: number) => `user-${String(i).padStart(15, '0')}`
-const packed = (i: number) => `0${encodeSixbit(i, 12)}${encodeSixbit(i * 7, 9)}par1${encodeSixbit(i * 3, 9)}`
+const packed = (i: number) => `0${encodeSixbit(i, 12)}${encodeSixbit(i * 7, 9)}par1${encodeSixbit(i * 3, 9)}A`
 
 interface Case {
   name: string
@@ -103,7 +103,7 @@ function bareWrites(count: number): Case {
   const requests = Array.from({ length: count }, (_, call) => {
     const pairs = Array.from({ length: 32 }, (_, i) => [
       userId(call * 32 + i),
-      `00000000${packed(call * 32 + i)}A`,
+      `00000000${packed(call * 32 + i)}`,
     ])
     return Buffer.concat([
       encodeCommand(['XADD', keys[2]!, '*', 'v', '1:1', ...pairs.flat()]),

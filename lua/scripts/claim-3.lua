@@ -4,8 +4,8 @@ Decides up to 64 claims on one bucket, all in this one step.
 KEYS  1 gate (hash)   2 users (hash)   3 log (stream)
 ARGV  1           the instant to decide at, ms, or '' for the server's clock
       2 … n+1     user ids
-      n+2 … 2n+1  the claims in the same order, 35 characters each:
-                  random part of the request id (13) key fingerprint (9) params fingerprint (4) token id (9)
+      n+2 … 2n+1  the claims in the same order, 36 characters each: rest of the request id (13)
+                  key fingerprint (9) params fingerprint (4) token id (9) state (A, or V: held for review)
 
 Reply three lines:
       epoch remaining lease_until now starts_at ends_at retry_ms
@@ -119,7 +119,7 @@ for i = 1, n do
           rest = (rest - digit) / 64
         end
       end
-      local mine = stamp .. claim .. 'A'
+      local mine = stamp .. claim
       width = width + 2
       entry[width - 1], entry[width] = user, mine
       if record then mine = record .. mine end

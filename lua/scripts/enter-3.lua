@@ -2,7 +2,7 @@
 Records up to 64 entries to a ballot: decided like claims, but no stock is taken; the draw comes later.
 
 KEYS  1 gate (hash)   2 users (hash)   3 log (stream)
-ARGV  like claim-3
+ARGV  like claim-3, with the state B
 
 Reply like claim-3. Precedence: N · Y, M · T · V, E, P · S, E · B lease run out · L this user entered already · A.
 ]]
@@ -59,7 +59,7 @@ for i = 1, n do
     end
   end
   if letter == 'A' then
-    local mine = stamp .. claim .. 'B'
+    local mine = stamp .. claim
     fresh[user] = mine
     width = width + 2
     entry[width - 1], entry[width] = user, mine

@@ -41,6 +41,7 @@ const claimArbitrary = fc.record({
   key: fc.constantFrom('key-----1', 'key-----2', 'key-----3', 'key-----4'),
   params: fc.constantFrom('par1', 'par1', 'par1', 'par2'),
   token: fc.constantFrom('token---1', 'token---2', 'token---3', 'token---4'),
+  held: fc.constantFrom(false, false, false, true),
 })
 const configArbitrary = fc.record({
   step: fc.constantFrom(-1, 0, 1, 1, 1, 2),
@@ -241,9 +242,9 @@ export class Interpreter {
   async #claim(bare: readonly Omit<ModelClaim, 'random'>[], at: number): Promise<void> {
     const claims = bare.map((one) => ({ ...one, random: `0${String(this.#claims++).padStart(12, '0')}` }))
     const args = claims.map(
-      ({ user, random, key, params, token }): ClaimArgs => ({
+      ({ user, random, key, params, token, held }): ClaimArgs => ({
         userId: user,
-        packed: random + key + params + token,
+        packed: `${random}${key}${params}${token}${held ? 'V' : 'A'}`,
       }),
     )
     const before = this.#model.log.length

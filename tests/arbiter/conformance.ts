@@ -43,8 +43,9 @@ function of(userId: string, parts: { key?: string; params?: string; token?: stri
   const n = ++serial
   const key = parts.key ?? encodeSixbit(n, 9)
   const token = parts.token ?? encodeSixbit(n, 9)
-  return { userId, packed: `0${encodeSixbit(n, 12)}${key}${parts.params ?? 'par1'}${token}` }
+  return { userId, packed: `0${encodeSixbit(n, 12)}${key}${parts.params ?? 'par1'}${token}A` }
 }
+const asEntry = ({ userId, packed }: ClaimArgs): ClaimArgs => ({ userId, packed: packed.replace(/.$/, 'B') })
 const decisions = (reply: ClaimReply) => reply.verdicts.map((verdict) => verdict.decision)
 
 /** The same guarantees over every protocol and topology. */
@@ -429,19 +430,19 @@ export function conformance(name: string, connect: () => Promise<Target>): void 
     it('records ballot entries like claims, but takes no stock', async () => {
       const bucket = await open(2)
       const entries = [of('u', { key: 'thekey--1', token: 'thetoken1' }), of('v'), of('w'), of('u')]
-      const reply = await enterBallot(runner, bucket, entries, start)
+      const reply = await enterBallot(runner, bucket, entries.map(asEntry), start)
       assert.deepEqual(decisions(reply), ['ACCEPTED', 'ACCEPTED', 'ACCEPTED', 'LIMIT_REACHED'])
       const again = [
         of('u', { key: 'thekey--1' }),
         of('u', { key: 'thekey--1', params: 'par2' }),
         of('u', { token: 'thetoken1' }),
       ]
-      assert.deepEqual(decisions(await enterBallot(runner, bucket, again, start)), [
+      assert.deepEqual(decisions(await enterBallot(runner, bucket, again.map(asEntry), start)), [
         'REPLAYED',
         'IDEMPOTENCY_MISMATCH',
         'TOKEN_USED',
       ])
-      assert.deepEqual(decisions(await enterBallot(runner, bucket, [of('x')], end)), ['ENDED'])
+      assert.deepEqual(decisions(await enterBallot(runner, bucket, [asEntry(of('x'))], end)), ['ENDED'])
       assert.deepEqual((await terms(bucket)).remaining, 2)
       const [first] = (await target.redis.xrange(logKey(bucket), '-', '+')) as [string, string[]][]
       assert.equal(parseEntry(...first!).kind, 'ballot')

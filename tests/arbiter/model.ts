@@ -23,6 +23,8 @@ export interface ModelClaim {
   key: string
   params: string
   token: string
+  /** Accepted, but kept for review. */
+  held: boolean
 }
 
 export interface ModelAcceptance extends ModelClaim {
@@ -95,7 +97,7 @@ export class BucketModel {
     const verdicts = claims.map((claim): ModelVerdict => {
       const verdict = this.#decide(gate, claim, nowMs, tokens)
       if (verdict.letter !== 'A') return verdict
-      const acceptance: ModelAcceptance = { ...claim, atMs: nowMs, state: 'A' }
+      const acceptance: ModelAcceptance = { ...claim, atMs: nowMs, state: claim.held ? 'V' : 'A' }
       this.acceptances.push(acceptance)
       accepted.push(acceptance)
       tokens -= 1000
