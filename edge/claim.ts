@@ -1,5 +1,5 @@
 import type { ClaimReply } from '../lua/claim.ts'
-import { userTag } from '../schema/acceptance.ts'
+import { type RecordState, userTag } from '../schema/acceptance.ts'
 import { assertNever } from '../schema/assert.ts'
 import { isCampaignId } from '../schema/campaignId.ts'
 import { decisions, type Refusal } from '../schema/decision.ts'
@@ -53,6 +53,8 @@ export async function claim(
     const exists = isCampaignId(campaignId, parts.keys.campaignId)
     return refuse(exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND')
   }
+  // This gate issues no others.
+  if (token.terms !== 'stream') return refuse('TOKEN_INVALID')
   if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs) return refuse('TOKEN_EXPIRED')
 
   const deviceId = deviceIdOf(request)
@@ -64,9 +66,17 @@ export async function claim(
     if (wrong !== undefined) return wrong
   }
 
-  const packed = `${parts.random.requestIdPart()}${userTag(token.userId)}${keyFingerprint(key)}${paramsFingerprint(token.deviceHash)}${token.tokenId}A`
+  const packed = pack(parts.random.requestIdPart(), token, key)
   const outcome = await parts.arbiter.decide(token, { userId: token.userId, packed }, lifetime)
   return answer(parts, token, outcome)
+}
+
+const acceptedState: RecordState = 'A'
+
+/** The claim as the arbiter takes it (schema/acceptance.ts). */
+function pack(random: string, { userId, deviceHash, tokenId }: ClaimToken, key: string): string {
+  const rest = random + userTag(userId)
+  return rest + keyFingerprint(key) + paramsFingerprint(deviceHash) + tokenId + acceptedState
 }
 
 function openToken(text: string | null, ring: Keyring): ClaimToken | undefined {

@@ -1,4 +1,4 @@
-import { isRequestId } from '../schema/acceptance.ts'
+import { isRequestId, mayBelongTo } from '../schema/acceptance.ts'
 import { limits } from '../schema/limits.ts'
 import type { Keyring } from '../schema/sealed.ts'
 import { openTicket } from '../schema/tokens.ts'
@@ -104,7 +104,8 @@ async function readerOf(
     ticket === null ? undefined : openTicket(ticket, requestId, parts.clock(), parts.keys)
   if (bearerOfTicket !== undefined) return { userId: bearerOfTicket, byTicket: true }
   const userId = await loginUser(parts, request, lifetime)
-  return userId === undefined ? parts.refuse('UNAUTHENTICATED') : { userId, byTicket: false }
+  if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
+  return mayBelongTo(requestId, userId) ? { userId, byTicket: false } : parts.refuse('CLAIM_NOT_FOUND')
 }
 
 async function loginUser(

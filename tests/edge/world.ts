@@ -69,8 +69,7 @@ export interface ClaimOptions {
   token?: string
   key?: string
   headers?: Record<string, string>
-  body?: RequestInit['body']
-  method?: string
+  init?: RequestInit
 }
 
 export const device = 'device-1'
@@ -239,7 +238,7 @@ export class World {
     return answer.body['claim_token'] as string
   }
 
-  claim(campaignId: string, { token, key, headers, ...init }: ClaimOptions): Promise<Answer> {
+  claim(campaignId: string, { token, key, headers, init }: ClaimOptions): Promise<Answer> {
     return this.call(`/v1/campaigns/${campaignId}/claims`, {
       method: 'POST',
       ...init,
