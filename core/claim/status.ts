@@ -32,7 +32,7 @@ export interface ClaimRow {
   valid_to: Date | null
 }
 
-/** An acceptance nobody can find may be one that Redis is about to lose or the ledger about to get: for so long. */
+/** While nobody who could know answers, a claim this young is taken to be on its way: most are. */
 const unknownMaxMs = limits.oldestUnsettledMaxMs
 /** Campaigns whose gates are asked about an acceptance that the ledger doesn't have yet. */
 const campaignsAskedMax = 32
@@ -48,14 +48,11 @@ export async function readClaim(deps: StatusDeps, userId: string, requestId: str
   const row = await findClaim(deps, userId, requestId)
   if (row !== undefined) return viewOf(row, nowMs)
   const held = await findAcceptance(deps, userId, requestId)
-  if (held !== undefined) {
-    // Settled between the two looks: the ledger has it by now.
-    const settled = held === 'settled' ? await findClaim(deps, userId, requestId) : undefined
-    if (settled !== undefined) return viewOf(settled, nowMs)
-    return unsettledView(requestId, held === 'review' ? 'REVIEW' : 'PROCESSING', nowMs)
-  }
-  if (nowMs - timeOfRequestId(requestId) > unknownMaxMs) throw new Refused('CLAIM_NOT_FOUND')
-  return unsettledView(requestId, 'PROCESSING', nowMs)
+  if (held === undefined) throw new Refused('CLAIM_NOT_FOUND')
+  // Settled between the two looks: the ledger has it by now.
+  const settled = held === 'settled' ? await findClaim(deps, userId, requestId) : undefined
+  if (settled !== undefined) return viewOf(settled, nowMs)
+  return unsettledView(requestId, held === 'review' ? 'REVIEW' : 'PROCESSING', nowMs)
 }
 
 async function findClaim(
@@ -116,7 +113,8 @@ function unsettledView(
 }
 
 /**
- * Looks for the acceptance in the gates of the campaigns that could have given it. Undefined: none has it.
+ * Looks for the acceptance in the gates of the campaigns that could have given it: it stands there from before the
+ * client was told of it. Undefined: none has it, so there is none.
  * @throws Refused UNAVAILABLE when that can't be said and the claim is too old to be on its way.
  */
 async function findAcceptance(
