@@ -44,3 +44,12 @@ export async function openPage(
 export function phase(page: Page, name: string, timeout = 10_000): Promise<void> {
   return page.locator(`html[data-phase="${name}"]`).waitFor({ state: 'attached', timeout })
 }
+
+/** Polls a condition until it holds. @throws after 8 s, naming it. */
+export async function until(holds: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 8_000
+  while (!holds()) {
+    if (Date.now() > deadline) throw new Error(`in vain: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}

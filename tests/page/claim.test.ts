@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { problem } from './answers.ts'
-import { browserProgram, openPage, phase, skipWithout, startBrowser } from './browser.ts'
+import { browserProgram, openPage, phase, skipWithout, startBrowser, until } from './browser.ts'
 import type { CampaignDouble } from './campaignDouble.ts'
 import { type Double, login, startDouble } from './double.ts'
 
@@ -105,15 +105,22 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
     assert.equal(campaign.asked('POST', '/claims').length, 1)
   })
 
-  test('two tabs of one reader make one claim', async () => {
+  test('two tabs of one reader that press at once make one claim', async () => {
     const campaign = double.campaign(-1_000)
+    let open = () => {}
+    campaign.gate = new Promise((resolve) => {
+      open = resolve
+    })
     await visit(campaign)
     await phase(page, 'open')
     const second = await page.context().newPage()
     await second.goto(`${double.origin}/c/${campaign.id}#login=${login('ada')}`)
     await phase(second, 'open')
-    await action().click()
-    await phase(second, 'accepted')
+    const press = `document.querySelector('#action').click()`
+    await Promise.all([page.evaluate(press), second.evaluate(press)])
+    await until(() => campaign.asked('POST', '/claims').length === 2, 'both tabs have sent')
+    open()
+    await Promise.all([phase(page, 'accepted'), phase(second, 'accepted')])
     campaign.settle({ status: 'DELIVERED' })
     await Promise.all([phase(page, 'delivered'), phase(second, 'delivered')])
     assert.equal(
@@ -172,7 +179,7 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
     }
   })
 
-  test('a login that the service refuses leads to signing in, and the claim goes on after that', async () => {
+  test('a login that the service refuses leads to signing in and back', async () => {
     const campaign = double.campaign(-1_000)
     campaign.tokens.push(problem(401, 'UNAUTHENTICATED'), problem(401, 'UNAUTHENTICATED'))
     await visit(campaign)
@@ -186,6 +193,25 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
     await phase(page, 'open')
     await action().click()
     await phase(page, 'accepted')
+  })
+
+  test('a claim under way when the login runs out goes on after the sign-in, without another press', async () => {
+    const campaign = double.campaign(-1_000)
+    campaign.tokens.push(
+      problem(503, 'UNAVAILABLE', { retry_after_ms: 60_000 }),
+      problem(401, 'UNAUTHENTICATED'),
+    )
+    await visit(campaign)
+    await phase(page, 'open')
+    await until(() => campaign.asked('POST', '/claim-tokens').length === 1, 'the token is asked for ahead')
+    await action().click()
+    await phase(page, 'signed_out')
+    assert.equal(campaign.asked('POST', '/claims').length, 0)
+    await action().click()
+    await page.locator('#token').fill(login('ada'))
+    await page.locator('#go').click()
+    await phase(page, 'accepted')
+    assert.equal(campaign.asked('POST', '/claims').length, 1)
   })
 
   test('a campaign in direct mode delivers with the answer itself', async () => {

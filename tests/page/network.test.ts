@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { problem } from './answers.ts'
-import { browserProgram, openPage, phase, skipWithout, startBrowser } from './browser.ts'
+import { browserProgram, openPage, phase, skipWithout, startBrowser, until } from './browser.ts'
 import type { CampaignDouble } from './campaignDouble.ts'
 import { type Double, login, startDouble } from './double.ts'
 
@@ -31,14 +31,6 @@ describe('the page on poor networks', { skip: skipWithout(program) }, () => {
   const status = async () => String(await page.locator('#status').textContent())
   const keys = (campaign: CampaignDouble) =>
     campaign.asked('POST', '/claims').map((each) => String(each.headers['idempotency-key']))
-
-  async function until(holds: () => boolean, what: string): Promise<void> {
-    const deadline = Date.now() + 8_000
-    while (!holds()) {
-      if (Date.now() > deadline) throw new Error(`in vain: ${what}`)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-  }
 
   test('a lost answer is called unknown and asked again with the same key, until the acceptance is heard', async () => {
     const campaign = double.campaign(-1_000)
