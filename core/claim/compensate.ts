@@ -5,7 +5,7 @@ import type { Deps, Running } from '../deps.ts'
 import { causeOf } from './failures.ts'
 import { arrayOf } from './issue.sql.ts'
 import { type ClaimMetrics, claimMetrics } from './metrics.ts'
-import { makeAlarm, within } from './patience.ts'
+import { isWorthTelling, makeAlarm, within } from './patience.ts'
 import { uuid7 } from './uuid7.ts'
 
 export type CompensateDeps = Pick<Deps, 'db' | 'runner' | 'log' | 'clock' | 'metrics'>
@@ -53,12 +53,15 @@ export function startCompensator(deps: CompensateDeps): Compensator {
   const metrics = claimMetrics(deps.metrics)
 
   async function run(): Promise<void> {
-    while (!abort.signal.aborted) {
+    for (let failed = 0; !abort.signal.aborted; ) {
       try {
         const done = await compensateOnce({ ...deps, log }, metrics)
+        failed = 0
         if (done === batchMax) continue
       } catch (error) {
-        log.warn({ cause: causeOf(error) }, 'compensating failed and is tried again')
+        failed += 1
+        if (isWorthTelling(failed))
+          log.warn({ cause: causeOf(error), times: failed }, 'compensating failed and is tried again')
       }
       await alarm.wait(lookEveryMs)
     }

@@ -8,7 +8,7 @@ import { bury, type DeadLetter } from './deadLetters.ts'
 import { causeOf, type Failure, failureOf } from './failures.ts'
 import { type IssueContext, type IssueResult, issue } from './issue.ts'
 import type { ClaimMetrics } from './metrics.ts'
-import { backOff } from './patience.ts'
+import { backOff, isWorthTelling } from './patience.ts'
 import { UnknownRules } from './rules.ts'
 
 export interface DeliverContext extends IssueContext {
@@ -128,6 +128,7 @@ function logFailure(
   times: number,
   error: unknown,
 ): void {
+  if (!isWorthTelling(times)) return
   const { level, text } = words[failure]
   // Only a fault of ours has a stack worth reading; Postgres' errors carry whole statements.
   const cause = failure === 'fault' ? { err: error } : { cause: causeOf(error) }
@@ -180,7 +181,8 @@ async function stubbornly(ctx: DeliverContext, what: string, work: () => Promise
     } catch (error) {
       ctx.signal.throwIfAborted()
       failed += 1
-      ctx.log.warn({ cause: causeOf(error), times: failed }, `${what} failed and is tried again`)
+      if (isWorthTelling(failed))
+        ctx.log.warn({ cause: causeOf(error), times: failed }, `${what} failed and is tried again`)
       await backOff(failed, ctx.signal)
     }
   }

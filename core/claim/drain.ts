@@ -10,7 +10,7 @@ import { causeOf } from './failures.ts'
 import { type LogReader, openLogReader } from './logReader.ts'
 import { type ClaimMetrics, claimMetrics } from './metrics.ts'
 import { type OpenBuckets, watchOpenBuckets } from './openBuckets.ts'
-import { type Alarm, backOff, makeAlarm, within } from './patience.ts'
+import { type Alarm, backOff, isWorthTelling, makeAlarm, within } from './patience.ts'
 import { type Recovered, type RecoverOptions, recoverOwn, recoverStale } from './recover.ts'
 import { openRuleBook } from './rules.ts'
 import { makeSlots } from './slots.ts'
@@ -187,7 +187,11 @@ export class Drain implements Running {
         if (this.#abort.signal.aborted) return
         this.#looked.clear()
         failed += 1
-        this.#log.warn({ cause: causeOf(error), times: failed }, 'reading the logs failed and is tried again')
+        if (isWorthTelling(failed))
+          this.#log.warn(
+            { cause: causeOf(error), times: failed },
+            'reading the logs failed and is tried again',
+          )
         await backOff(failed, this.#abort.signal).catch(() => undefined)
       }
     }

@@ -3,7 +3,7 @@ import { type Bucket, logKey } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
 import type { Deps, Running } from '../deps.ts'
 import { causeOf } from './failures.ts'
-import { makeAlarm } from './patience.ts'
+import { isWorthTelling, makeAlarm } from './patience.ts'
 
 /**
  * Which logs there are to drain: of every campaign that may accept, and of those that are over for as long as
@@ -55,12 +55,15 @@ export function watchOpenBuckets(deps: OpenBucketsDeps, changed: () => void): Op
   }
 
   async function run(): Promise<void> {
-    while (!abort.signal.aborted) {
+    for (let failed = 0; !abort.signal.aborted; ) {
       try {
         await look()
+        failed = 0
       } catch (error) {
         // What is known stays: the logs go on being drained while Postgres is away.
-        deps.log.warn({ cause: causeOf(error) }, 'can’t look for campaigns to drain')
+        failed += 1
+        if (isWorthTelling(failed))
+          deps.log.warn({ cause: causeOf(error), times: failed }, 'can’t look for campaigns to drain')
       }
       await alarm.wait(lookEveryMs)
     }

@@ -9,6 +9,11 @@ export async function backOff(failed: number, signal: AbortSignal): Promise<void
   await sleep(most * (0.5 + Math.random() / 2), undefined, { signal })
 }
 
+/** Whether this failure in a row is worth a line in the log: the first, and then ever fewer. */
+export function isWorthTelling(failed: number): boolean {
+  return (failed & (failed - 1)) === 0
+}
+
 /** A wait that ends early when someone wakes it; a call before the wait is not lost. */
 export interface Alarm {
   /** Resolves after `ms`, or at once after `wake` or an abort. */

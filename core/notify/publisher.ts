@@ -3,7 +3,7 @@ import { resultsChannel } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
 import { causeOf } from '../claim/failures.ts'
 import type { Tx } from '../claim/issue.sql.ts'
-import { backOff, makeAlarm, within } from '../claim/patience.ts'
+import { backOff, isWorthTelling, makeAlarm, within } from '../claim/patience.ts'
 import type { Deps, Running } from '../deps.ts'
 import { encodeEvents, type OutboxEvent } from './event.ts'
 import { eventOf, type OutboxRow } from './outbox.ts'
@@ -53,7 +53,8 @@ export function startPublisher(deps: PublisherDeps): Publisher {
         if (count < limits.outboxBatchMax) await alarm.wait(limits.outboxPollMs)
       } catch (error) {
         failed += 1
-        log.warn({ cause: causeOf(error), times: failed }, 'publishing failed and is tried again')
+        if (isWorthTelling(failed))
+          log.warn({ cause: causeOf(error), times: failed }, 'publishing failed and is tried again')
         await backOff(failed, abort.signal).catch(() => undefined)
       }
     }
