@@ -39,8 +39,11 @@ export async function claim(
   campaignId: string,
 ): Promise<Response> {
   const { refuse } = parts
-  const body = await refuseBody(request, refuse)
-  if (body !== undefined) return body
+  const body = refuseBody(request, refuse)
+  if (body !== undefined) {
+    const refusal = await body
+    if (refusal !== undefined) return refusal
+  }
   const { headers } = request
   const key = headers.get('Idempotency-Key')
   if (!isIdempotencyKey(key)) {

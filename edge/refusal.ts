@@ -34,8 +34,16 @@ export function makeRefuse(ids: RequestIds): Refuse {
   }
 }
 
+let lastMs = Number.NaN
+let lastInstant = ''
+
+/** RFC 3339 UTC. The claims of one call share theirs. */
 export function instant(ms: number): string {
-  return new Date(ms).toISOString()
+  if (ms !== lastMs) {
+    lastInstant = new Date(ms).toISOString()
+    lastMs = ms
+  }
+  return lastInstant
 }
 
 /** A personal answer: JSON that nobody else may keep. */

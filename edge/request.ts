@@ -28,20 +28,30 @@ export const malformed = {
 } as const
 
 /**
- * The refusal of a request that has a body where none belongs. The runtime gives a POST without one a body too;
- * its Content-Length tells, and only a chunked one has to be looked into.
+ * The refusal of a request that has a body where none belongs. Most have a Content-Length of 0; the runtime makes
+ * a stream of any other's body when it is asked for, which only those pay who sent one.
  */
-export async function refuseBody(request: Request, refuse: Refuse): Promise<Response | undefined> {
-  if (request.body === null) return undefined
+export function refuseBody(request: Request, refuse: Refuse): Promise<Response | undefined> | undefined {
   const length = request.headers.get('Content-Length')
-  if (length === '0') return undefined
-  if (length === null && (await isEmpty(request.body))) return undefined
+  return length === '0' || request.body === null
+    ? undefined
+    : refuseStream(request, request.body, length, refuse)
+}
+
+async function refuseStream(
+  request: Request,
+  body: ReadableStream<Uint8Array>,
+  length: string | null,
+  refuse: Refuse,
+): Promise<Response | undefined> {
+  if (length === null && (await isEmpty(body))) return undefined
   if (Number(length) > limits.requestBodyBytesMax) return refuse('PAYLOAD_TOO_LARGE')
   const type = request.headers.get('Content-Type')
   if (type !== null && !/^application\/json\s*(;|$)/i.test(type)) return refuse('UNSUPPORTED_MEDIA_TYPE')
   return refuse('INVALID_REQUEST', { detail: malformed.body })
 }
 
+/** A chunked body without a byte is none. */
 async function isEmpty(body: ReadableStream<Uint8Array>): Promise<boolean> {
   const reader = body.getReader()
   try {

@@ -102,16 +102,14 @@ function compress(bytes: Uint8Array, at: number): void {
     const s1 = ((y >>> 17) | (y << 15)) ^ ((y >>> 19) | (y << 13)) ^ (y >>> 10)
     w[i] = (w[i - 16]! + s0 + w[i - 7]! + s1) | 0
   }
-  let [a, b, c, d, e, f, g, h] = [
-    hash[0]!,
-    hash[1]!,
-    hash[2]!,
-    hash[3]!,
-    hash[4]!,
-    hash[5]!,
-    hash[6]!,
-    hash[7]!,
-  ]
+  let a = hash[0]!
+  let b = hash[1]!
+  let c = hash[2]!
+  let d = hash[3]!
+  let e = hash[4]!
+  let f = hash[5]!
+  let g = hash[6]!
+  let h = hash[7]!
   for (let i = 0; i < 64; i++) {
     const s1 = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7))
     const t1 = (h + s1 + ((e & f) ^ (~e & g)) + roundConstants[i]! + w[i]!) | 0
