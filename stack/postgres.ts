@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { type Child, startChild, untilReady } from './child.ts'
 import { freePort } from './ports.ts'
 import { type PostgresHome, postgresHome } from './postgres-home.ts'
-import { endProcess, identify, until } from './process.ts'
+import { commandOf, endProcess, identify, until } from './process.ts'
 import { runCommand } from './run-command.ts'
 
 export interface PostgresOptions {
@@ -133,10 +133,8 @@ async function stopStale(data: string): Promise<void> {
   if (!existsSync(file)) return
   const [first, folder] = readFileSync(file, 'utf8').split('\n')
   const id = identify(Number(first))
-  if (id && folder === data) {
-    const command = (await runCommand('ps', ['-ww', '-o', 'args=', '-p', String(id.pid)])).stdout
-    if (command.includes(`-D ${data} `)) await endProcess(id, 'SIGINT', 15_000)
-  }
+  if (id && folder === data && commandOf(id.pid).includes(`-D ${data} `))
+    await endProcess(id, 'SIGINT', 15_000)
   await dropStaleFile(file, data)
 }
 

@@ -43,6 +43,18 @@ export function isRunning(id: ProcessId): boolean {
   return birthOf(id.pid) === id.birth
 }
 
+/** The command line of a process, its words joined by spaces; empty when it doesn't run. */
+export function commandOf(pid: number): string {
+  try {
+    // `ps` is missing from small Debian images; /proc is not.
+    if (process.platform === 'linux')
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+    return execFileSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8' })
+  } catch {
+    return ''
+  }
+}
+
 /** Sends a signal; a process that is gone already is not an error. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   try {
