@@ -208,6 +208,11 @@ export class World {
     for (const bucket of campaign.buckets) await configure(this.runner, bucket, campaign.gate)
   }
 
+  /** Lets no bucket of the campaign accept any more, as when the core is dead. */
+  async endLease(campaign: Campaign): Promise<void> {
+    for (const bucket of campaign.buckets) await renewLease(this.runner, bucket, 0, true)
+  }
+
   async bucket(campaign: Campaign, bucket = 0): Promise<BucketSnapshot> {
     const found = await snapshot(this.runner, campaign.buckets[bucket]!)
     if (found === undefined) throw new Error('no gate')
