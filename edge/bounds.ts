@@ -19,4 +19,29 @@ export const bounds = {
   /** A claim token outlives its campaign by this: a lost answer from the last second can still be repeated. */
   tokenReplayMs: 5 * 60_000,
   logEveryMs: 1_000,
+
+  /** Keys that one limit of one route remembers; forgetting one gives it a full bucket. */
+  limitKeysMax: 100_000,
+  /** Of the limits' and the risk rules' Redis; after it, no token is issued. */
+  guardStoreTimeoutMs: 1_000,
+  turnstileTimeoutMs: 3_000,
+  /** What a location's counter has said of a key is believed for so long. */
+  locationOverMs: 1_000,
+  locationKeysMax: 10_000,
+  /** One of so many claims is counted for its location; see edge/wrangler.toml. */
+  claimsPerLocationCount: 16,
+
+  /** A look into the location's cache is given up after this. */
+  cacheTimeoutMs: 200,
+
+  /** How long SOLD_OUT is answered from memory after the arbiter said it: a refill reopens everywhere within it. */
+  soldOutHoldsMs: 800,
+  /** After this, one claim looks whether it still holds; the others are answered meanwhile. */
+  soldOutFreshMs: 350,
+  soldOutMarkersMax: 1_000,
+  /** Users with acceptances, of a sold-out bucket: one page holds Redis for 2 ms. */
+  holdersPageUsers: 4_000,
+  holdersPagesMax: 100,
+  holdersLoadEveryMs: 1_000,
+  holdersKeptMs: 60_000,
 } as const

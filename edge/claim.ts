@@ -10,18 +10,19 @@ import type { Keyring } from '../schema/sealed.ts'
 import { type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
 import { acceptanceBody } from './acceptance.ts'
 import type { Keyrings } from './config.ts'
-import type { GroupCommit, Outcome } from './groupCommit.ts'
+import type { Outcome } from './groupCommit.ts'
 import type { Lifetime } from './lifetime.ts'
 import { bearer, type Logins } from './login.ts'
 import { deviceHashOf } from './mac.ts'
 import type { RandomText } from './random.ts'
 import { instant, type Refuse } from './refusal.ts'
 import { deviceIdOf, isIdempotencyKey, malformed, refuseBody } from './request.ts'
+import type { Arbiter } from './soldOut.ts'
 
 export interface ClaimParts {
   readonly keys: Keyrings
   readonly logins: Logins
-  readonly arbiter: GroupCommit
+  readonly arbiter: Arbiter
   readonly random: RandomText
   readonly refuse: Refuse
   clock(): number
@@ -105,6 +106,8 @@ function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcom
       return refuse('BUSY', { retry_after_ms: limits.retryAfterMs })
     case 'unknown':
       return refuse('OUTCOME_UNKNOWN', { retry_after_ms: limits.retryAfterMs })
+    case 'refused':
+      return refuse(outcome.refusal)
     case 'decided':
       break
     default:

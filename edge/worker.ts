@@ -5,12 +5,15 @@ import { claim } from './claim.ts'
 import { type Bindings, parseConfig } from './config.ts'
 import { makeCore } from './core.ts'
 import { GroupCommit } from './groupCommit.ts'
+import { makeHolders } from './holders.ts'
 import type { Lifetime } from './lifetime.ts'
+import { makeLocationCache } from './locationCache.ts'
 import { describe, makeLog } from './log.ts'
 import { makeLogins } from './login.ts'
 import { randomText } from './random.ts'
 import { makeRefuse, requestIds } from './refusal.ts'
 import { failed, makeRoutes, type Parts } from './routes.ts'
+import { SoldOut } from './soldOut.ts'
 
 /** The gate's composition root: bindings are read here, once an isolate, and nowhere else. */
 
@@ -31,7 +34,10 @@ function compose(bindings: Bindings): Gate {
     timeoutMs: limits.arbiterCallTimeoutMs,
     fetch: (input, init) => fetch(input, init),
   })
-  const arbiter = new GroupCommit({ runner, log, clock })
+  const cache = makeLocationCache(() => caches.default, log)
+  const holders = makeHolders({ runner, cache, log })
+  const groups = new GroupCommit({ runner, log, clock })
+  const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
   const parts: Parts = {
     claim: { keys: config.keys, logins, arbiter, random, refuse, clock },
     issue: { campaigns, logins, keys: config.keys.claimToken, random, refuse, clock },

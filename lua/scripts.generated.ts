@@ -46,6 +46,13 @@ export const scripts = {
     sha1: 'ba6ee79e9e78e552f55a1f6449813ae820950192',
     keyLockingSha1: '59c1ee30fa906460aa841223ebe22d157683954c',
   },
+  holders: {
+    name: 'holders',
+    keyCount: 2,
+    source: "local gate = redis.call('HMGET', KEYS[1], 'epoch', 'remaining')\nif not gate[1] then return 'not_ready' end\nlocal page = redis.call('HSCAN', KEYS[2], ARGV[1], 'COUNT', ARGV[2])\nlocal fields = page[2]\nlocal lines = { gate[1] .. ' ' .. gate[2] .. ' ' .. page[1] }\nlocal escapes = { ['%'] = '%25', ['\\n'] = '%0A' }\nfor i = 1, #fields, 2 do\n  lines[#lines + 1] = (string.gsub(fields[i], '[%%\\n]', escapes))\nend\nreturn table.concat(lines, '\\n')\n",
+    sha1: '4487464deff18262a0014aefacd48735d247db90',
+    keyLockingSha1: '71a0e3a15c33db244d460e61a3b6ea5eab07f850',
+  },
   inspect: {
     name: 'inspect',
     keyCount: 2,

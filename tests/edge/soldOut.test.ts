@@ -47,7 +47,7 @@ test('requests against a sold-out campaign cost 0.05 Redis commands or less (CL6
   const tokens = await Promise.all(Array.from({ length: 50 }, (_, i) => world.token(campaign, `user ${i}`)))
   const before = await commands()
   const codes = new Set<unknown>()
-  const requests = 2_000
+  const requests = 1_000
   for (let i = 0; i < requests; i += tokens.length) {
     const answers = await Promise.all(
       tokens.map((token, k) => world.claim(campaign.id, { token, key: `${i}-${k}` })),
@@ -73,7 +73,8 @@ test('a refill reopens within a second while others keep asking (CL6)', async ()
   const { campaign } = await soldOut()
   const token = await world.token(campaign, 'patient')
   const began = Date.now()
-  assert.equal(await deposit(world.runner, campaign.buckets[0]!, 'refill-1', 1, true), 'done')
+  const refill = await deposit(world.runner, campaign.buckets[0]!, 'refill-1', 1)
+  assert.equal(refill.outcome, 'moved')
   for (;;) {
     const answer = await world.claim(campaign.id, { token, key: 'patient' })
     if (answer.status === 202) break
