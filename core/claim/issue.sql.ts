@@ -13,14 +13,30 @@ import { uuid7 } from './uuid7.ts'
 export type Tx = TransactionSql<{ bigint: number }>
 
 /** A claim and what becomes of it. */
-export interface Issued {
+export interface Outcome {
   claim: LoggedClaim
-  couponId: string
-  claimSeq: number
+  couponId: string | null
+  claimSeq: number | null
+  reason: ClaimRejection | null
 }
-export interface Rejected {
-  claim: LoggedClaim
-  reason: ClaimRejection
+
+/** Outcomes as Postgres takes them: columns that several statements share are written once. */
+export interface Columns {
+  outcomes: readonly Outcome[]
+  userIds: string
+  requestIds: string
+  couponIds: string
+  reasons: string
+}
+
+export function columnsOf(outcomes: readonly Outcome[]): Columns {
+  return {
+    outcomes,
+    userIds: arrayOf(outcomes.map(({ claim }) => claim.userId)),
+    requestIds: arrayOf(outcomes.map(({ claim }) => claim.requestId)),
+    couponIds: arrayOf(outcomes.map(({ couponId }) => couponId)),
+    reasons: arrayOf(outcomes.map(({ reason }) => reason)),
+  }
 }
 
 /** A Postgres array literal; null is NULL. Cheaper than the driver's own, which escapes every value twice. */
@@ -38,9 +54,16 @@ export function arrayOf(values: readonly (string | number | null)[]): string {
 const special = /["\\]/
 const escaped = /["\\]/g
 
-const usersOf = (rows: readonly { claim: LoggedClaim }[]) => arrayOf(rows.map(({ claim }) => claim.userId))
-const requestsOf = (rows: readonly { claim: LoggedClaim }[]) =>
-  arrayOf(rows.map(({ claim }) => claim.requestId))
+/** The claims of one entry were accepted in one millisecond. */
+function acceptedAtOf(outcomes: readonly Outcome[]): string[] {
+  let lastMs = Number.NaN
+  let last = ''
+  return outcomes.map(({ claim: { acceptedAtMs } }) => {
+    if (acceptedAtMs !== lastMs) last = new Date(acceptedAtMs).toISOString()
+    lastMs = acceptedAtMs
+    return last
+  })
+}
 
 /**
  * Takes the campaign's stock row. Whoever holds it is alone with this campaign's decisions; the statements sent
@@ -56,10 +79,12 @@ export function lockStock(tx: Tx, campaignId: string) {
 
 /** The look-up by request id that comes before anything is issued or rejected. */
 export function findClaims(tx: Tx, claims: readonly LoggedClaim[]) {
-  const rows = claims.map((claim) => ({ claim }))
   return tx<{ request_id: string; status: ClaimState; campaign_id: string }[]>`
     SELECT c.request_id, c.status, c.campaign_id
-    FROM unnest(${usersOf(rows)}::text[], ${requestsOf(rows)}::uuid[]) AS i(user_id, request_id)
+    FROM unnest(
+      ${arrayOf(claims.map(({ userId }) => userId))}::text[],
+      ${arrayOf(claims.map(({ requestId }) => requestId))}::uuid[]
+    ) AS i(user_id, request_id)
     JOIN claims c ON c.user_id = i.user_id AND c.request_id = i.request_id`
 }
 
@@ -71,18 +96,12 @@ export function findSequences(tx: Tx, campaignId: string, userIds: readonly stri
     GROUP BY k.user_id`
 }
 
-interface ClaimRow {
-  claim: LoggedClaim
-  couponId?: string
-  reason?: string
-}
-
 export function insertClaims(
   tx: Tx,
   bucket: Bucket,
   ruleVersion: number,
   status: ClaimState,
-  rows: readonly ClaimRow[],
+  columns: Columns,
   now: string,
 ) {
   const settledAt = status === 'PROCESSING' ? null : now
@@ -93,16 +112,16 @@ export function insertClaims(
       reason, coupon_id, entry_ms, entry_seq, key_fingerprint, params_fingerprint, token_id, accepted_at,
       ${settledAt}::timestamptz
     FROM unnest(
-      ${usersOf(rows)}::text[],
-      ${requestsOf(rows)}::uuid[],
-      ${arrayOf(rows.map(({ reason }) => reason ?? null))}::text[],
-      ${arrayOf(rows.map(({ couponId }) => couponId ?? null))}::uuid[],
-      ${arrayOf(rows.map(({ claim }) => claim.entryMs))}::bigint[],
-      ${arrayOf(rows.map(({ claim }) => claim.entrySeq))}::bigint[],
-      ${arrayOf(rows.map(({ claim }) => claim.keyFingerprint))}::text[],
-      ${arrayOf(rows.map(({ claim }) => claim.paramsFingerprint))}::text[],
-      ${arrayOf(rows.map(({ claim }) => claim.tokenId))}::text[],
-      ${arrayOf(rows.map(({ claim }) => new Date(claim.acceptedAtMs).toISOString()))}::timestamptz[]
+      ${columns.userIds}::text[],
+      ${columns.requestIds}::uuid[],
+      ${columns.reasons}::text[],
+      ${columns.couponIds}::uuid[],
+      ${arrayOf(columns.outcomes.map(({ claim }) => claim.entryMs))}::bigint[],
+      ${arrayOf(columns.outcomes.map(({ claim }) => claim.entrySeq))}::bigint[],
+      ${arrayOf(columns.outcomes.map(({ claim }) => claim.keyFingerprint))}::text[],
+      ${arrayOf(columns.outcomes.map(({ claim }) => claim.paramsFingerprint))}::text[],
+      ${arrayOf(columns.outcomes.map(({ claim }) => claim.tokenId))}::text[],
+      ${arrayOf(acceptedAtOf(columns.outcomes))}::timestamptz[]
     ) AS i(user_id, request_id, reason, coupon_id, entry_ms, entry_seq, key_fingerprint, params_fingerprint,
       token_id, accepted_at)`
 }
@@ -112,7 +131,7 @@ export function insertCoupons(
   campaignId: string,
   ruleVersion: number,
   validity: { from: string; to: string },
-  rows: readonly Issued[],
+  columns: Columns,
   now: string,
 ) {
   const state: CouponState = 'AVAILABLE'
@@ -122,10 +141,10 @@ export function insertCoupons(
     SELECT user_id, coupon_id, ${campaignId}, claim_seq, request_id, ${ruleVersion}::bigint,
       ${validity.from}::timestamptz, ${validity.to}::timestamptz, ${state}, ${now}::timestamptz, ${now}::timestamptz
     FROM unnest(
-      ${usersOf(rows)}::text[],
-      ${arrayOf(rows.map(({ couponId }) => couponId))}::uuid[],
-      ${arrayOf(rows.map(({ claimSeq }) => claimSeq))}::integer[],
-      ${requestsOf(rows)}::uuid[]
+      ${columns.userIds}::text[],
+      ${columns.couponIds}::uuid[],
+      ${arrayOf(columns.outcomes.map(({ claimSeq }) => claimSeq))}::integer[],
+      ${columns.requestIds}::uuid[]
     ) AS i(user_id, coupon_id, claim_seq, request_id)`
 }
 
@@ -141,7 +160,7 @@ export function insertLedger(
   tx: Tx,
   campaignId: string,
   change: { kind: string; to: ClaimState | CouponState },
-  rows: readonly ClaimRow[],
+  columns: Columns,
   nowMs: number,
 ) {
   return tx`
@@ -149,11 +168,11 @@ export function insertLedger(
     SELECT user_id, ledger_id, ${campaignId}, request_id, coupon_id, ${change.kind}, ${change.to}, 'drain', reason,
       ${new Date(nowMs).toISOString()}::timestamptz
     FROM unnest(
-      ${usersOf(rows)}::text[],
-      ${arrayOf(rows.map(() => uuid7(nowMs)))}::uuid[],
-      ${requestsOf(rows)}::uuid[],
-      ${arrayOf(rows.map(({ couponId }) => couponId ?? null))}::uuid[],
-      ${arrayOf(rows.map(({ reason }) => reason ?? null))}::text[]
+      ${columns.userIds}::text[],
+      ${arrayOf(columns.outcomes.map(() => uuid7(nowMs)))}::uuid[],
+      ${columns.requestIds}::uuid[],
+      ${columns.couponIds}::uuid[],
+      ${columns.reasons}::text[]
     ) AS i(user_id, ledger_id, request_id, coupon_id, reason)`
 }
 
@@ -162,7 +181,7 @@ export function tellDelivered(
   tx: Tx,
   campaignId: string,
   validity: { from: string; to: string },
-  rows: readonly Issued[],
+  columns: Columns,
   now: string,
 ) {
   return tx`
@@ -173,35 +192,35 @@ export function tellDelivered(
         'valid_until', ${validity.to}::text),
       ${now}::timestamptz
     FROM unnest(
-      ${usersOf(rows)}::text[],
-      ${requestsOf(rows)}::uuid[],
-      ${arrayOf(rows.map(({ couponId }) => couponId))}::uuid[]
+      ${columns.userIds}::text[],
+      ${columns.requestIds}::uuid[],
+      ${columns.couponIds}::uuid[]
     ) AS i(user_id, request_id, coupon_id)`
 }
 
 /** `claim.rejected` for each. */
-export function tellRejected(tx: Tx, rows: readonly Rejected[], now: string) {
+export function tellRejected(tx: Tx, columns: Columns, now: string) {
   return tx`
     INSERT INTO outbox (user_id, request_id, type, payload, created_at)
     SELECT user_id, request_id, 'claim.rejected',
       jsonb_build_object('request_id', request_id, 'status', 'REJECTED', 'reason', reason),
       ${now}::timestamptz
     FROM unnest(
-      ${usersOf(rows)}::text[],
-      ${requestsOf(rows)}::uuid[],
-      ${arrayOf(rows.map(({ reason }) => reason))}::text[]
+      ${columns.userIds}::text[],
+      ${columns.requestIds}::uuid[],
+      ${columns.reasons}::text[]
     ) AS i(user_id, request_id, reason)`
 }
 
 /** The debt to return each rejected claim's stock, written with the rejection itself (IS6). */
-export function oweCompensation(tx: Tx, bucket: Bucket, rows: readonly Rejected[], now: string) {
+export function oweCompensation(tx: Tx, bucket: Bucket, columns: Columns, now: string) {
   return tx`
     INSERT INTO compensations (user_id, request_id, campaign_id, bucket, state, reason, created_at, updated_at)
     SELECT user_id, request_id, ${bucket.campaignId}, ${bucket.bucket}::integer, 'PENDING', reason,
       ${now}::timestamptz, ${now}::timestamptz
     FROM unnest(
-      ${usersOf(rows)}::text[],
-      ${requestsOf(rows)}::uuid[],
-      ${arrayOf(rows.map(({ reason }) => reason))}::text[]
+      ${columns.userIds}::text[],
+      ${columns.requestIds}::uuid[],
+      ${columns.reasons}::text[]
     ) AS i(user_id, request_id, reason)`
 }

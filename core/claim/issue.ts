@@ -5,15 +5,15 @@ import type { Pool } from '../db.ts'
 import type { Group, LoggedClaim } from './batch.ts'
 import { classify, type Ruling, type Standing } from './classify.ts'
 import {
+  columnsOf,
   findClaims,
   findSequences,
-  type Issued,
   insertClaims,
   insertCoupons,
   insertLedger,
   lockStock,
+  type Outcome,
   oweCompensation,
-  type Rejected,
   raiseIssued,
   type Tx,
   tellDelivered,
@@ -77,7 +77,7 @@ async function issueStraight(
   group: Group,
   rules: IssueRules,
 ): Promise<IssueResult> {
-  const issued = group.claims.map((claim): Issued => ({ claim, couponId: uuid7(nowMs), claimSeq: 1 }))
+  const issued = group.claims.map((claim) => toIssue(claim, 1, nowMs))
   await writeIssued(tx, nowMs, bucket, group.ruleVersion, rules, issued)
   return {
     settlements: group.claims.map((claim) => settlement(claim, 'D')),
@@ -98,13 +98,14 @@ async function issueCarefully(
   const standing = await readStanding(tx, bucket, claims, rules)
   if (standing === undefined) throw new UnknownRules(bucket.campaignId, ruleVersion)
   const rulings = classify(claims, bucket.campaignId, standing)
-  const issued: Issued[] = []
-  const rejected: Rejected[] = []
+  const issued: Outcome[] = []
+  const rejected: Outcome[] = []
   const undecidable: LoggedClaim[] = []
   const settlements = rulings.map((ruling, i) => {
     const claim = claims[i]!
-    if (ruling.kind === 'issue') issued.push({ claim, couponId: uuid7(nowMs), claimSeq: ruling.claimSeq })
-    else if (ruling.kind === 'reject') rejected.push({ claim, reason: ruling.reason })
+    if (ruling.kind === 'issue') issued.push(toIssue(claim, ruling.claimSeq, nowMs))
+    else if (ruling.kind === 'reject')
+      rejected.push({ claim, couponId: null, claimSeq: null, reason: ruling.reason })
     else if (ruling.kind === 'undecidable') undecidable.push(claim)
     return settlement(claim, letterOf(ruling))
   })
@@ -145,9 +146,10 @@ async function writeIssued(
   bucket: Bucket,
   ruleVersion: number,
   rules: IssueRules,
-  rows: readonly Issued[],
+  issued: readonly Outcome[],
 ): Promise<void> {
-  if (rows.length === 0) return
+  if (issued.length === 0) return
+  const rows = columnsOf(issued)
   const now = new Date(nowMs).toISOString()
   const { campaignId } = bucket
   const validity = validityAt(rules.validity, nowMs)
@@ -157,7 +159,7 @@ async function writeIssued(
     insertLedger(tx, campaignId, { kind: 'coupon.issued', to: 'AVAILABLE' }, rows, nowMs),
     tellDelivered(tx, campaignId, validity, rows, now),
     // Last, so that other batches of the campaign wait for this row only during our commit.
-    raiseIssued(tx, campaignId, rows.length),
+    raiseIssued(tx, campaignId, issued.length),
   ])
   if (written[4].count !== 1) throw new NotStraight('the quota does not allow all of them')
 }
@@ -167,9 +169,10 @@ async function writeRejected(
   nowMs: number,
   bucket: Bucket,
   ruleVersion: number,
-  rows: readonly Rejected[],
+  rejected: readonly Outcome[],
 ): Promise<void> {
-  if (rows.length === 0) return
+  if (rejected.length === 0) return
+  const rows = columnsOf(rejected)
   const now = new Date(nowMs).toISOString()
   await Promise.all([
     insertClaims(tx, bucket, ruleVersion, 'REJECTED', rows, now),
@@ -184,8 +187,9 @@ async function recordEntries(ctx: IssueContext, bucket: Bucket, group: Group): P
   const { claims, ruleVersion } = group
   await ctx.pool.transaction(async (tx) => {
     const known = new Set((await findClaims(tx, claims)).map((row) => row.request_id))
-    const rows = claims.filter(({ requestId }) => !known.has(requestId)).map((claim) => ({ claim }))
-    if (rows.length === 0) return
+    const entered = claims.filter(({ requestId }) => !known.has(requestId))
+    if (entered.length === 0) return
+    const rows = columnsOf(entered.map((claim) => ({ claim, couponId: null, claimSeq: null, reason: null })))
     const nowMs = ctx.clock()
     await Promise.all([
       insertClaims(tx, bucket, ruleVersion, 'PROCESSING', rows, new Date(nowMs).toISOString()),
@@ -193,6 +197,10 @@ async function recordEntries(ctx: IssueContext, bucket: Bucket, group: Group): P
     ])
   })
   return { settlements: [], issued: 0, rejected: 0, undecidable: [] }
+}
+
+function toIssue(claim: LoggedClaim, claimSeq: number, nowMs: number): Outcome {
+  return { claim, couponId: uuid7(nowMs), claimSeq, reason: null }
 }
 
 function settlement({ userId, requestId }: LoggedClaim, state: Settlement['state']): Settlement {
