@@ -227,7 +227,7 @@ export class World {
     const response = await fetch(this.url + path, { signal: AbortSignal.timeout(20_000), ...init })
     const text = await response.text()
     let body = {}
-    if (/json/.test(response.headers.get('Content-Type') ?? '')) body = JSON.parse(text)
+    if (text !== '' && /json/.test(response.headers.get('Content-Type') ?? '')) body = JSON.parse(text)
     return { status: response.status, headers: response.headers, text, body }
   }
 
@@ -267,7 +267,7 @@ export async function startWorker(bindings: Record<string, string>): Promise<Ser
     dir,
     env: {
       TMPDIR: dir,
-      WORKER_CONFIG: join(ROOT, 'edge', 'wrangler.toml'),
+      WORKER_CONFIG: join(ROOT, 'wrangler.toml'),
       WORKER_CACHE: join(ROOT, '.tidegate', 'bundles'),
       WORKER_BINDINGS: JSON.stringify(bindings),
     },
