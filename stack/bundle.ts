@@ -30,7 +30,10 @@ function unrelated(name: string): boolean {
 /** Everything a bundle is made from; equal fingerprints give equal bundles. */
 function fingerprint(config: string): string {
   const hash = createHash('sha256')
-  const folder = dirname(config)
+  const toml = readFileSync(config, 'utf8')
+  const main = /^main\s*=\s*["']([^"']+)["']/m.exec(toml)?.[1]
+  if (main === undefined) throw new Error(`${config} names no main: it can't be bundled`)
+  const folder = dirname(resolve(dirname(config), main))
   const sources = ['**/*.{ts,js,mjs,json,lua,toml,html,txt}']
   const ours = folder.startsWith(ROOT) ? ['schema', 'lua'].map((name) => join(ROOT, name)) : []
   for (const base of [folder, ...ours])
@@ -39,7 +42,7 @@ function fingerprint(config: string): string {
       hash.update(readFileSync(join(base, file)))
     }
   hash.update(readFileSync(join(ROOT, 'package-lock.json')))
-  hash.update(config)
+  hash.update(`${config}\0${toml}`)
   return hash.digest('hex').slice(0, 20)
 }
 

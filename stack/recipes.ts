@@ -54,7 +54,7 @@ function sharedSettings({ keys, issuer }: Building): Record<string, string> {
 }
 
 function workerConfig({ options }: Building): string {
-  return options.workerConfig ?? join(ROOT, 'edge', 'wrangler.toml')
+  return options.workerConfig ?? join(ROOT, 'wrangler.toml')
 }
 
 export const RECIPES: Record<PartName, Recipe> = {

@@ -28,7 +28,7 @@ export interface StackOptions {
   postgres?: { settings?: Record<string, string> }
   /** Start only these (and not what they need): for a bench that wants Redis and the gateway alone. */
   only?: PartName[]
-  /** The worker's wrangler.toml; edge/wrangler.toml unless given. */
+  /** The worker's wrangler.toml; the repository's unless given. */
   workerConfig?: string
   progress?: (line: string) => void
   /** A part ended that nobody asked to end; without this, it is written to standard error. */
