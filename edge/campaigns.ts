@@ -14,6 +14,10 @@ export interface Campaigns {
    * @throws Away when the core is away and the campaign was not seen recently.
    */
   find(campaignId: string, lifetime: Lifetime): Promise<CampaignSnapshot | undefined>
+  /** What this isolate has seen of it last, without asking anybody. */
+  known(campaignId: string): CampaignSnapshot | undefined
+  /** Has a campaign, known to be genuine, looked at again when that is due; nobody waits for it. */
+  refresh(campaignId: string, lifetime: Lifetime): void
 }
 
 export function makeCampaigns(core: Core, ids: Keyring, clock: () => number): Campaigns {
@@ -34,6 +38,8 @@ export function makeCampaigns(core: Core, ids: Keyring, clock: () => number): Ca
     async find(campaignId, lifetime) {
       return isCampaignId(campaignId, ids) ? kept.get(campaignId, lifetime) : undefined
     },
+    known: (campaignId) => kept.known(campaignId),
+    refresh: (campaignId, lifetime) => kept.refresh(campaignId, lifetime),
   }
 }
 

@@ -7,10 +7,12 @@ import { keyFingerprint, paramsFingerprint } from '../schema/hash.ts'
 import { limits } from '../schema/limits.ts'
 import type { ProblemExtras } from '../schema/problem.ts'
 import type { Keyring } from '../schema/sealed.ts'
-import { type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
+import { type ClaimTerms, type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
 import { acceptanceBody } from './acceptance.ts'
 import type { Keyrings } from './config.ts'
 import type { Outcome } from './groupCommit.ts'
+import type { ClaimGuard } from './guards/claimGuard.ts'
+import { isRefused } from './guards/door.ts'
 import type { Lifetime } from './lifetime.ts'
 import { bearer, type Logins } from './login.ts'
 import { deviceHashOf } from './mac.ts'
@@ -23,6 +25,7 @@ export interface ClaimParts {
   readonly keys: Keyrings
   readonly logins: Logins
   readonly arbiter: Arbiter
+  readonly guard: ClaimGuard
   readonly random: RandomText
   readonly refuse: Refuse
   clock(): number
@@ -51,6 +54,8 @@ export async function claim(
     if (!isCampaignId(campaignId, parts.keys.campaignId)) return refuse('CAMPAIGN_NOT_FOUND')
     return refuse('INVALID_REQUEST', { detail: malformed.idempotencyKey })
   }
+  const visit = parts.guard.enter(request, campaignId, lifetime)
+  if (isRefused(visit)) return refuse(visit.code, visit.extras)
   const token = openToken(headers.get('Claim-Token'), parts.keys.claimToken)
   if (token?.campaignId !== campaignId) {
     // Only a claim that fails anyway pays for telling an unknown campaign from a wrong token.
@@ -58,29 +63,41 @@ export async function claim(
     return refuse(exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND')
   }
   // This gate issues no others.
-  if (token.terms !== 'stream') return refuse('TOKEN_INVALID')
+  const state = stateOf(token.terms)
+  if (state === undefined) return refuse('TOKEN_INVALID')
   if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs) return refuse('TOKEN_EXPIRED')
 
   const deviceId = deviceIdOf(request)
   if (deviceId === null) return refuse('INVALID_REQUEST', { detail: malformed.device })
   if (deviceId !== undefined && deviceHashOf(deviceId) !== token.deviceHash) return refuse('TOKEN_INVALID')
+  const refused = parts.guard.admit(visit, token, lifetime)
+  if (refused !== undefined) return refuse(refused.code, refused.extras)
   const authorization = headers.get('Authorization')
   if (authorization !== null) {
     const wrong = await refuseLogin(parts, authorization, token.userId, lifetime)
     if (wrong !== undefined) return wrong
   }
 
-  const packed = pack(parts.random.requestIdPart(), token, key)
+  const packed = pack(parts.random.requestIdPart(), token, key, state)
   const outcome = await parts.arbiter.decide(token, { userId: token.userId, packed }, lifetime)
   return answer(parts, token, outcome)
 }
 
-const acceptedState: RecordState = 'A'
+/** The letter under which the arbiter records a claim of these terms; undefined: they are not this gate's. */
+function stateOf(terms: ClaimTerms): RecordState | undefined {
+  if (terms === 'stream') return 'A'
+  return terms === 'held' ? 'V' : undefined
+}
 
 /** The claim as the arbiter takes it (schema/acceptance.ts). */
-function pack(random: string, { userId, deviceHash, tokenId }: ClaimToken, key: string): string {
+function pack(
+  random: string,
+  { userId, deviceHash, tokenId }: ClaimToken,
+  key: string,
+  state: RecordState,
+): string {
   const rest = random + userTag(userId)
-  return rest + keyFingerprint(key) + paramsFingerprint(deviceHash) + tokenId + acceptedState
+  return rest + keyFingerprint(key) + paramsFingerprint(deviceHash) + tokenId + state
 }
 
 function openToken(text: string | null, ring: Keyring): ClaimToken | undefined {

@@ -1,8 +1,9 @@
 import { type Keyring, parseKeyring } from '../schema/sealed.ts'
+import { type GuardBindings, type GuardConfig, parseGuardConfig } from './guards/config.ts'
 import { macFor } from './mac.ts'
 
 /** The worker's bindings: texts from wrangler.toml's vars and from secrets, and the page's files. */
-export interface Bindings {
+export interface Bindings extends GuardBindings {
   readonly UPSTASH_REDIS_REST_URL?: string
   readonly UPSTASH_REDIS_REST_TOKEN?: string
   readonly CORE_URL?: string
@@ -39,6 +40,7 @@ export interface Config {
   readonly coreUrl: string
   readonly login: LoginConfig
   readonly keys: Keyrings
+  readonly guards: GuardConfig
 }
 
 /** Only signatures by a private key: with a shared secret, whoever checks a login could also make one. */
@@ -49,11 +51,12 @@ export function parseConfig(bindings: Bindings): Config {
   const algorithm = bindings.LOGIN_ALGORITHM || 'ES256'
   if (!loginAlgorithms.includes(algorithm))
     throw new Error(`LOGIN_ALGORITHM is not one of ${loginAlgorithms.join(', ')}`)
+  const redis = Object.freeze({
+    url: address(bindings, 'UPSTASH_REDIS_REST_URL'),
+    token: text(bindings, 'UPSTASH_REDIS_REST_TOKEN'),
+  })
   return Object.freeze({
-    redis: Object.freeze({
-      url: address(bindings, 'UPSTASH_REDIS_REST_URL'),
-      token: text(bindings, 'UPSTASH_REDIS_REST_TOKEN'),
-    }),
+    redis,
     coreUrl: address(bindings, 'CORE_URL'),
     login: Object.freeze({
       jwksUrl: address(bindings, 'LOGIN_JWKS_URL'),
@@ -67,10 +70,11 @@ export function parseConfig(bindings: Bindings): Config {
       campaignId: parseKeyring('CAMPAIGN_ID_KEYS', bindings.CAMPAIGN_ID_KEYS, macFor),
       edgeCore: parseKeyring('EDGE_CORE_KEYS', bindings.EDGE_CORE_KEYS, macFor),
     }),
+    guards: parseGuardConfig(bindings, redis),
   })
 }
 
-type TextName = Exclude<keyof Bindings, 'ASSETS'>
+type TextName = Exclude<keyof Bindings, 'ASSETS' | 'PLATFORM_RATE' | 'CAMPAIGN_RATE'>
 
 function text(bindings: Bindings, name: TextName): string {
   const value = bindings[name]

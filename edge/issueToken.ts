@@ -6,6 +6,8 @@ import { type ClaimToken, sealClaimToken } from '../schema/tokens.ts'
 import type { CampaignSnapshot } from '../schema/view.ts'
 import { bounds } from './bounds.ts'
 import type { Campaigns } from './campaigns.ts'
+import { isRefused } from './guards/door.ts'
+import type { IssueGuard } from './guards/issueGuard.ts'
 import type { Lifetime } from './lifetime.ts'
 import { bearer, type Logins } from './login.ts'
 import { deviceHashOf } from './mac.ts'
@@ -17,6 +19,7 @@ export interface IssueParts {
   readonly campaigns: Campaigns
   readonly logins: Logins
   readonly keys: Keyring
+  readonly guard: IssueGuard
   readonly random: RandomText
   readonly refuse: Refuse
   clock(): number
@@ -25,7 +28,8 @@ export interface IssueParts {
 /**
  * `POST /v1/campaigns/{id}/claim-tokens`: 201 `{claim_token, not_before, expires_at}` for the user of the login
  * and the device of `Device-Id`. Refusals: CAMPAIGN_NOT_FOUND, UNAUTHENTICATED, INVALID_REQUEST, NOT_STARTED
- * (tokens can't be had yet), ENDED, VOIDED. @throws Away
+ * (tokens can't be had yet), ENDED, VOIDED, and the guards': RATE_LIMITED, NOT_ELIGIBLE, CHALLENGE_REQUIRED.
+ * @throws Away
  */
 export async function issueToken(
   parts: IssueParts,
@@ -33,7 +37,9 @@ export async function issueToken(
   lifetime: Lifetime,
   campaignId: string,
 ): Promise<Response> {
-  const { refuse, clock } = parts
+  const { refuse, clock, guard } = parts
+  const visit = guard.enter(request, lifetime)
+  if (isRefused(visit)) return refuse(visit.code, visit.extras)
   const snapshot = await parts.campaigns.find(campaignId, lifetime)
   if (snapshot === undefined) return refuse('CAMPAIGN_NOT_FOUND')
   const body = await refuseBody(request, refuse)
@@ -47,14 +53,17 @@ export async function issueToken(
   const nowMs = clock()
   const closed = closedFor(snapshot, nowMs)
   if (closed !== undefined) return refuse(closed.code, closed.extras)
+  const deviceHash = deviceHashOf(deviceId)
+  const admitted = await guard.admit({ visit, snapshot, request, userId, deviceHash }, lifetime)
+  if (isRefused(admitted)) return refuse(admitted.code, admitted.extras)
   const token: ClaimToken = {
     campaignId,
     bucket: bucketOf(userId, campaignId, snapshot.bucket_count),
     userId,
-    deviceHash: deviceHashOf(deviceId),
+    deviceHash,
     ...windowOf(snapshot, nowMs),
     tokenId: parts.random.text(9),
-    terms: 'stream',
+    terms: admitted.terms,
   }
   const answer = {
     claim_token: sealClaimToken(token, parts.keys),

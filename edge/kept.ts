@@ -58,6 +58,20 @@ export class Kept<T> {
     }
   }
 
+  /** What would be served now without waiting; undefined also when nothing was loaded yet. */
+  known(key: string): T | undefined {
+    const entry = this.#entries.get(key)
+    return entry && this.#servable(entry, this.#options.clock())?.is
+  }
+
+  /** Loads anew behind its caller's back, if that is due and nobody does. */
+  refresh(key: string, lifetime: Lifetime): void {
+    const nowMs = this.#options.clock()
+    const entry = this.#entryOf(key)
+    if (nowMs < entry.freshUntilMs || (entry.pending !== undefined && nowMs < entry.pendingUntilMs)) return
+    this.#load(key, entry, nowMs, lifetime)
+  }
+
   /** Makes the next `get` load again, unless the value is younger than `ageMs`. Whether it will. */
   expire(key: string, ageMs: number): boolean {
     const entry = this.#entries.get(key)

@@ -4,6 +4,7 @@ import type { Keyring } from '../schema/sealed.ts'
 import { openTicket } from '../schema/tokens.ts'
 import { Away } from './away.ts'
 import type { Core } from './core.ts'
+import type { ReadGuard } from './guards/readGuard.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 import { bearer, type Logins } from './login.ts'
@@ -16,6 +17,7 @@ export interface PersonalParts {
   readonly logins: Logins
   /** Of tickets. */
   readonly keys: Keyring
+  readonly guard: ReadGuard
   readonly refuse: Refuse
   readonly log: Log
   clock(): number
@@ -67,6 +69,8 @@ export async function myEvents(
 ): Promise<Response> {
   const userId = await loginUser(parts, request, lifetime)
   if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
+  const refused = parts.guard.admit(request, userId, lifetime)
+  if (refused !== undefined) return parts.refuse(refused.code, refused.extras)
   return passOn(await parts.core.ask('/v1/me/events', eventStream, userId, request), request)
 }
 
@@ -78,6 +82,8 @@ export async function myCoupons(
 ): Promise<Response> {
   const userId = await loginUser(parts, request, lifetime)
   if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
+  const refused = parts.guard.admit(request, userId, lifetime)
+  if (refused !== undefined) return parts.refuse(refused.code, refused.extras)
   const asked = new URL(request.url).searchParams
   const query = new URLSearchParams()
   for (const name of ['status', 'since', 'cursor', 'limit'])
@@ -105,6 +111,8 @@ async function readerOf(
   if (bearerOfTicket !== undefined) return { userId: bearerOfTicket, byTicket: true }
   const userId = await loginUser(parts, request, lifetime)
   if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
+  const refused = parts.guard.admit(request, userId, lifetime)
+  if (refused !== undefined) return parts.refuse(refused.code, refused.extras)
   return mayBelongTo(requestId, userId) ? { userId, byTicket: false } : parts.refuse('CLAIM_NOT_FOUND')
 }
 

@@ -5,6 +5,7 @@ import { claim } from './claim.ts'
 import { type Bindings, parseConfig } from './config.ts'
 import { makeCore } from './core.ts'
 import { GroupCommit } from './groupCommit.ts'
+import { makeGuards } from './guards/compose.ts'
 import { makeHolders } from './holders.ts'
 import type { Lifetime } from './lifetime.ts'
 import { makeLocationCache } from './locationCache.ts'
@@ -38,11 +39,12 @@ function compose(bindings: Bindings): Gate {
   const holders = makeHolders({ runner, cache, log })
   const groups = new GroupCommit({ runner, log, clock })
   const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
+  const guards = makeGuards(config.guards, bindings, campaigns, log, clock)
   const parts: Parts = {
-    claim: { keys: config.keys, logins, arbiter, random, refuse, clock },
-    issue: { campaigns, logins, keys: config.keys.claimToken, random, refuse, clock },
+    claim: { keys: config.keys, logins, arbiter, guard: guards.claim, random, refuse, clock },
+    issue: { campaigns, logins, keys: config.keys.claimToken, guard: guards.issue, random, refuse, clock },
     view: { campaigns, refuse, clock },
-    personal: { core, logins, keys: config.keys.receipt, refuse, log, clock },
+    personal: { core, logins, keys: config.keys.receipt, guard: guards.read, refuse, log, clock },
     refuse,
     log,
   }

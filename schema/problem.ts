@@ -32,6 +32,11 @@ export const gateProblems = {
     title: 'This campaign is not for you',
     detail: 'Its audience does not include you.',
   },
+  CHALLENGE_REQUIRED: {
+    status: 403,
+    title: 'A challenge must be solved first',
+    detail: 'Solve a new Turnstile challenge for this action and send its response as Turnstile-Response.',
+  },
   CAMPAIGN_NOT_FOUND: { status: 404, title: 'There is no such campaign', detail: 'Check the campaign’s id.' },
   CLAIM_NOT_FOUND: { status: 404, title: 'There is no such claim of yours', detail: 'Check the request id.' },
   NOT_FOUND: { status: 404, title: 'There is nothing here', detail: 'Check the path.' },

@@ -1,3 +1,4 @@
+import type { Guards } from './guards.ts'
 import type { AllocationMode, Availability, Benefit, Validity } from './rules.ts'
 import type { CampaignState } from './states.ts'
 
@@ -35,6 +36,8 @@ export interface CampaignSnapshot {
   time_zone: string
   /** All buckets are empty, at this epoch: a hint for the view only, never a decision. */
   sold_out: boolean
+  /** What guards its claims beside the arbiter; none when the rules say nothing of it. */
+  guards?: Guards | undefined
 }
 
 /** Half open: open from starts_at to just before ends_at. VOIDED shows as ended; never shown before APPROVED. */

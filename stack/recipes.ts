@@ -118,6 +118,9 @@ export const RECIPES: Record<PartName, Recipe> = {
       UPSTASH_REDIS_REST_URL: endpoints.gateway,
       UPSTASH_REDIS_REST_TOKEN: options.external?.upstash?.token ?? keys.gatewayToken,
       CORE_URL: endpoints.core,
+      // Nothing in front of the local worker says where a request comes from, and one machine is everybody's device.
+      CLIENT_ADDRESS: 'optional',
+      LIMITS: 'token.device=100000/1m:50000,claim.device=100000/1m:50000',
       ...options.env?.edge,
       ...env,
     }

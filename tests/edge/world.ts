@@ -118,6 +118,11 @@ export class World {
         UPSTASH_REDIS_REST_URL: gateway.url,
         UPSTASH_REDIS_REST_TOKEN: keys.gatewayToken,
         CORE_URL: core.url,
+        CLIENT_ADDRESS: 'optional',
+        // Wide for all tests but those of the limits: here all users have one device.
+        LIMITS: ['token', 'claim', 'read']
+          .flatMap((route) => [`${route}.user=100000/1m:50000`, `${route}.device=100000/1m:50000`])
+          .join(),
         LOGIN_JWKS_URL: issuer.jwksUrl,
         LOGIN_ISSUER,
         LOGIN_AUDIENCE,

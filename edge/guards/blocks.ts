@@ -1,0 +1,30 @@
+import { deviceHashOf } from '../mac.ts'
+import { type Address, Networks } from './address.ts'
+
+/** Who is refused whatever else is true (CL5). Devices are compared by their hash, which is what tokens carry. */
+export interface BlockList {
+  readonly users: ReadonlySet<string>
+  readonly deviceHashes: ReadonlySet<string>
+  readonly networks: Networks
+}
+
+/** @throws on a malformed network. */
+export function makeBlockList(lists: {
+  users?: readonly string[] | undefined
+  devices?: readonly string[] | undefined
+  networks?: readonly string[] | undefined
+}): BlockList {
+  return {
+    users: new Set(lists.users),
+    deviceHashes: new Set(lists.devices?.map(deviceHashOf)),
+    networks: new Networks(lists.networks ?? []),
+  }
+}
+
+export function isAddressBlocked({ networks }: BlockList, address: Address | undefined): boolean {
+  return address !== undefined && networks.has(address)
+}
+
+export function isCallerBlocked(list: BlockList, userId: string, deviceHash: string): boolean {
+  return list.users.has(userId) || list.deviceHashes.has(deviceHash)
+}
