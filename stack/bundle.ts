@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { V4WorkerOptions } from 'miniflare'
+import { inheritedEnvironment } from './host.ts'
 import { runCommand } from './run-command.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -63,7 +64,7 @@ async function bundleWith(config: string, folder: string): Promise<void> {
   const args = [wrangler, 'deploy', '--dry-run', '--config', config, '--outdir', join(folder, 'out')]
   const result = await runCommand(process.execPath, args, {
     cwd: dirname(config),
-    env: { ...process.env, ...OFFLINE, CI: 'true', NO_COLOR: '1' },
+    env: { ...inheritedEnvironment(), ...OFFLINE, CI: 'true', NO_COLOR: '1' },
     timeoutMs: 120_000,
   })
   if (result.code !== 0) throw new Error(`wrangler could not bundle ${config}:\n${result.output.trim()}`)

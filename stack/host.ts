@@ -28,7 +28,15 @@ export function searchPath(): string[] {
 
 /** What of our own environment a program that we start may need to work at all; its settings are given to it. */
 export function inheritedEnvironment(): Record<string, string> {
-  const names = ['HOME', 'TMPDIR', 'LANG', 'NODE_EXTRA_CA_CERTS', 'HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']
+  const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']
+  const names = [
+    'HOME',
+    'TMPDIR',
+    'LANG',
+    'NODE_EXTRA_CA_CERTS',
+    ...proxies,
+    ...proxies.map((n) => n.toLowerCase()),
+  ]
   const kept = names.flatMap((name) => {
     const value = process.env[name]
     return value === undefined ? [] : [[name, value] as const]

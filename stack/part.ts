@@ -1,4 +1,5 @@
 import type { Child, Exit } from './child.ts'
+import { signalTree } from './process.ts'
 
 /** What a running part of a stack looks like, whichever program it is. */
 export type Started = Child & { url: string }
@@ -89,13 +90,13 @@ export class Part {
     await this.start(env)
   }
 
-  /** Stops it in its tracks without ending it (SIGSTOP), as a machine that hangs would. */
+  /** Stops it and its helpers in their tracks without ending them (SIGSTOP), as a machine that hangs would. */
   pause(): void {
-    process.kill(this.#running.pid, 'SIGSTOP')
+    signalTree(this.#running.pid, 'SIGSTOP')
   }
 
   /** Lets a paused part go on. */
   resume(): void {
-    process.kill(this.#running.pid, 'SIGCONT')
+    signalTree(this.#running.pid, 'SIGCONT')
   }
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 
 /** A process that can be recognised later, when its number may belong to another one. */
@@ -53,6 +53,35 @@ export function commandOf(pid: number): string {
   } catch {
     return ''
   }
+}
+
+/** The parent of every process, by process number. */
+function parents(): Map<number, number> {
+  const found = new Map<number, number>()
+  if (process.platform === 'linux') {
+    for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+        found.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]))
+      } catch {
+        // Ended since the folder was listed.
+      }
+    }
+    return found
+  }
+  for (const line of execFileSync('ps', ['-axo', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')) {
+    const [pid, parent] = line.trim().split(/\s+/).map(Number)
+    if (pid !== undefined && parent !== undefined) found.set(pid, parent)
+  }
+  return found
+}
+
+/** Sends a signal to a process and everything it started, also what left its process group (as PostgreSQL's do). */
+export function signalTree(pid: number, name: NodeJS.Signals): void {
+  const all = parents()
+  const tree = [pid]
+  for (const member of tree) for (const [child, parent] of all) if (parent === member) tree.push(child)
+  for (const member of tree) signal(member, name)
 }
 
 /** Sends a signal; a process that is gone already is not an error. */

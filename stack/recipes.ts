@@ -2,7 +2,6 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
-import { inheritedEnvironment } from './host.ts'
 import { type Issuer, LOGIN_AUDIENCE, LOGIN_ISSUER } from './issuer.ts'
 import type { StackKeys } from './keys.ts'
 import type { Part, Started } from './part.ts'
@@ -152,8 +151,7 @@ export async function warmBundle(building: Building): Promise<void> {
 }
 
 async function build(file: string, ...args: string[]): Promise<void> {
-  const env = inheritedEnvironment()
-  const result = await runCommand(process.execPath, [join(ROOT, file), ...args], { env, timeoutMs: 180_000 })
+  const result = await runCommand(process.execPath, [join(ROOT, file), ...args], { timeoutMs: 180_000 })
   if (result.code !== 0) throw new Error(`${file} failed:\n${result.output.trim()}`)
 }
 

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { inheritedEnvironment } from './host.ts'
 
 export interface CommandResult {
   code: number | null
@@ -8,7 +9,8 @@ export interface CommandResult {
 }
 
 export interface CommandOptions {
-  env?: Record<string, string | undefined>
+  /** The whole environment; without it, what any program needs to work (see host.ts). */
+  env?: Record<string, string>
   cwd?: string
   uid?: number
   gid?: number
@@ -24,7 +26,7 @@ export async function runCommand(
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
       cwd: options.cwd ?? '/',
-      env: options.env ?? process.env,
+      env: options.env ?? inheritedEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: options.timeoutMs ?? 600_000,
       killSignal: 'SIGKILL',

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Redis } from 'ioredis'
+import postgres from 'postgres'
 import type { UnexpectedEnd } from './part.ts'
 import { birthOf, until } from './process.ts'
 import { type StackOptions, startStack } from './stack.ts'
@@ -110,3 +111,33 @@ test('given servers are used and none of our own is started for them', async (t)
   await stack.stop()
   for (const pid of pids) assert.equal(birthOf(pid), undefined)
 })
+
+const linux = process.platform === 'linux' ? {} : { skip: 'needs /proc' }
+
+test(
+  'a paused PostgreSQL answers nobody, old connections neither, and goes on where it was',
+  linux,
+  async (t) => {
+    const stack = await startStack({ ...small, dir: temporaryFolder('stack'), only: ['postgres'] })
+    t.after(() => stack.stop())
+    const sql = postgres(stack.endpoints.postgres, { max: 1 })
+    t.after(() => sql.end({ timeout: 1 }))
+    await sql`SELECT 1`
+    stack.part('postgres').pause()
+    let answered = false
+    const asked = sql`SELECT 2 AS v`.then((rows) => {
+      answered = true
+      return rows[0]?.['v']
+    })
+    const { pid } = stack.part('postgres')
+    await until(
+      () => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')),
+      'it did not pause',
+      5_000,
+    )
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    assert.equal(answered, false)
+    stack.part('postgres').resume()
+    assert.equal(await asked, 2)
+  },
+)

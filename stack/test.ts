@@ -116,7 +116,7 @@ let counts: Counts
 try {
   counts = await main(process.argv.slice(2))
 } catch (error) {
-  console.log((error as Error).stack)
+  console.log((error as Error).message)
   counts = { passed: 0, failed: 1, skipped: 0 }
 }
 const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : ''
