@@ -18,6 +18,8 @@ export interface CoreCall {
 export class CoreDouble {
   readonly campaigns = new Map<string, CampaignSnapshot>()
   readonly calls: CoreCall[] = []
+  /** All requests, also those that a fault took. */
+  requests = 0
   /** Answers a personal read; set by the test. */
   answer: (call: CoreCall, response: ServerResponse, request: IncomingMessage) => void = (_, response) => {
     response.writeHead(404).end()
@@ -52,6 +54,7 @@ export class CoreDouble {
   }
 
   #handle(request: IncomingMessage, response: ServerResponse): void {
+    this.requests++
     if (this.fault === 'hang') return
     if (this.fault === 'fail') {
       response.writeHead(500, { 'Content-Type': 'text/html' }).end('SELECT secret FROM stack_trace')
