@@ -11,6 +11,7 @@ import { startHttp } from './http/server.ts'
 import { startHub } from './notify/hub.ts'
 import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
+import { startStockKeeper } from './stock/keeper.ts'
 
 /**
  * The core's process. It brings the schema up to date, starts its parts and says on stdout where it listens, as one
@@ -76,13 +77,15 @@ function startParts(deps: Deps): Parts {
     },
   })
   const guardian = startGuardian(deps)
+  const keeper = startStockKeeper(deps)
   return {
     streams,
     onOpened() {
       drain.nudge()
       guardian.nudge()
+      keeper.nudge()
     },
-    first: [streams, drain, guardian],
+    first: [streams, drain, guardian, keeper],
     last: [publisher, compensator, hub],
   }
 }

@@ -21,6 +21,23 @@ export const limits = {
   campaignQuotaMax: 100_000_000,
   perUserLimitMax: 100,
 
+  dripEveryMinMs: 100,
+  dripEveryMaxMs: 30 * 86_400_000,
+  pacePerSecondMax: 1_000_000,
+  /** How often stock is looked over, and how soon again while it moves and sells. */
+  stockLookEveryMs: 1_000,
+  stockMovingEveryMs: 200,
+  /** Without a sale since the last move, moving pays less and less: up to this. */
+  stockIdleEveryMaxMs: 10_000,
+  /** Transfers of one step: they share a transaction and a connection to Redis. */
+  transfersAtOnceMax: 256,
+  /** Campaigns with this much of their quota left, in percent, or less are centralised. */
+  centraliseBelowPercent: 10,
+
+  /** A ballot that no operator draws is drawn this long after its end. */
+  ballotDrawDelayMs: 60_000,
+  ballotBatchMax: 500,
+
   userIdCharsMax: 256,
   deviceIdCharsMax: 128,
   idempotencyKeyCharsMin: 1,

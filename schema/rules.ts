@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { limits } from './limits.ts'
 
 /** Shapes of a campaign's rules (GV3), as they stand in a rule version, in requests and in answers. */
 
@@ -38,6 +39,34 @@ export const rulesShape = z
   })
   .strict()
 export type Rules = z.infer<typeof rulesShape>
+
+/** Stock that is released over time (CL19): `initial` at the start, `amount` at `starts_at` and every `every_ms` after. */
+export const dripShape = z
+  .object({
+    initial: z.int().min(0).max(limits.campaignQuotaMax),
+    starts_at: z.iso.datetime({ offset: true }),
+    every_ms: z.int().min(limits.dripEveryMinMs).max(limits.dripEveryMaxMs),
+    amount: z.int().min(1).max(limits.campaignQuotaMax),
+  })
+  .strict()
+export type Drip = z.infer<typeof dripShape>
+
+/** At most so many acceptances a second, after a first burst. */
+export const paceShape = z
+  .object({
+    per_second: z.int().min(1).max(limits.pacePerSecondMax),
+    burst: z.int().min(1).max(limits.pacePerSecondMax),
+  })
+  .strict()
+export type Pace = z.infer<typeof paceShape>
+
+/**
+ * What becomes of stock in one bucket while another is empty (A4 §11.2). accept: an empty bucket is sold out, what
+ * is left is taken back at the end. rebalance: stock moves to the empty ones. centralise: what is left goes back to
+ * the campaign and is handed out in small portions.
+ */
+export const tailPolicies = ['accept', 'rebalance', 'centralise'] as const
+export type TailPolicy = (typeof tailPolicies)[number]
 
 export type Availability = 'upcoming' | 'open' | 'paused' | 'sold_out' | 'ended'
 export type AllocationMode = 'first_come' | 'drip' | 'ballot'

@@ -94,3 +94,20 @@ export const compensationMachine = machine<CompensationState>('compensation', 'P
   REVIEW: ['PENDING'],
   CLOSED: [],
 })
+
+/** Stock on its way: what is WITHDRAWN and not DEPOSITED is in transit. */
+export type TransferState = 'PLANNED' | 'WITHDRAWN' | 'DEPOSITED'
+export const transferMachine = machine<TransferState>('transfer', 'PLANNED', {
+  PLANNED: ['WITHDRAWN'],
+  WITHDRAWN: ['DEPOSITED'],
+  DEPOSITED: [],
+})
+
+/** DRAWN: the lots stand; SETTLED: each entrant has a coupon or a rejection. */
+export type BallotState = 'OPEN' | 'DRAWN' | 'SETTLED' | 'CANCELLED'
+export const ballotMachine = machine<BallotState>('ballot', 'OPEN', {
+  OPEN: ['DRAWN', 'CANCELLED'],
+  DRAWN: ['SETTLED'],
+  SETTLED: [],
+  CANCELLED: [],
+})

@@ -38,6 +38,10 @@ export async function createCampaign(ctx: CommandContext, input: NewCampaign): P
         approvedBy: null,
         createdAt: now,
         updatedAt: now,
+        tailPolicy: input.tail_policy,
+        drip: input.drip ?? null,
+        pace: input.pace ?? null,
+        stockCollectedAt: null,
       }
       await tx.insert(campaigns).values(campaign)
       const { campaignId, ruleVersion, createdBy } = campaign

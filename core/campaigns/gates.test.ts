@@ -7,12 +7,13 @@ import { type Connected, connect } from '../connect.ts'
 import type { Deps } from '../deps.ts'
 import { parseEnv } from '../env.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
+import { splitExactly } from '../stock/split.ts'
 import { approveCampaign } from './approve.ts'
 import { createCampaign } from './create.ts'
 import { endCampaign } from './end.ts'
 import { reconcileGates } from './gates.ts'
 import { pauseCampaign } from './pause.ts'
-import { publishCampaign, splitQuota } from './publish.ts'
+import { publishCampaign } from './publish.ts'
 import { resumeCampaign } from './resume.ts'
 import { newCampaignShape } from './shapes.ts'
 import { submitCampaign } from './submit.ts'
@@ -173,7 +174,7 @@ test('the parts of a quota add up to it and differ by one at most', () => {
     [100_000_000, 1024],
     [7, 7],
   ] as const) {
-    const split = splitQuota(quota, parts)
+    const split = splitExactly(quota, parts)
     assert.equal(split.length, parts)
     assert.equal(
       split.reduce((sum, part) => sum + part, 0),

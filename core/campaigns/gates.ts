@@ -1,7 +1,10 @@
 import type { Bucket } from '../../lua/keys.ts'
 import { configure, type GateConfig, type GateState, prime } from '../../lua/stock.ts'
+import type { Drip, Pace } from '../../schema/rules.ts'
+import { arrayOf } from '../claim/issue.sql.ts'
 import { type CommandContext, type Done, replaceAnswer } from '../command.ts'
 import type { Deps } from '../deps.ts'
+import { splitExactly } from '../stock/split.ts'
 import type { CampaignAnswer, Gates } from './shapes.ts'
 import { type Transition, type TransitionInput, transit } from './transition.ts'
 
@@ -26,6 +29,8 @@ interface Lagging {
   ends_at: Date
   per_user_limit: number
   bucket_count: number
+  drip: Drip | null
+  pace: Pace | null
 }
 
 /** Gates told at a time: they share a connection, whose queue should leave room for the lease's renewals. */
@@ -44,10 +49,10 @@ export async function reconcileGates(deps: GateDeps, campaignId?: string): Promi
   for (let at = 0; at < lagging.length; at += chunkSize) {
     const chunk = lagging.slice(at, at + chunkSize)
     const told = await Promise.all(chunk.map((gate) => tell(deps, gate)))
-    left += told.filter((reached) => !reached).length
+    left += told.filter((reachedAtMs) => reachedAtMs === undefined).length
     await remember(
       deps,
-      chunk.filter((_, i) => told[i]),
+      chunk.flatMap((gate, i) => (told[i] === undefined ? [] : [{ gate, reachedAtMs: told[i] }])),
     )
   }
   return left
@@ -57,7 +62,7 @@ async function laggingGates({ db }: GateDeps, campaignId: string | undefined): P
   const { sql } = db.admin
   return sql<Lagging[]>`
     SELECT b.campaign_id, b.bucket, b.allocated, b.epoch, b.primed_at IS NOT NULL AS primed, c.state,
-           c.config_version, c.rule_version, c.starts_at, c.ends_at, c.per_user_limit, c.bucket_count
+           c.config_version, c.rule_version, c.starts_at, c.ends_at, c.per_user_limit, c.bucket_count, c.drip, c.pace
     FROM buckets b JOIN campaigns c USING (campaign_id)
     WHERE (b.primed_at IS NULL OR b.config_version < c.config_version)
       AND c.state IN ('ACTIVE', 'PAUSED', 'ENDED', 'VOIDED')
@@ -74,75 +79,128 @@ function configOf(gate: Lagging): GateConfig {
     startsAtMs: gate.starts_at.getTime(),
     endsAtMs: gate.ends_at.getTime(),
     perUserLimit: gate.per_user_limit,
+    ...shareOf(gate),
   }
 }
 
-/** Whether the gate now has this configuration or a newer one. */
-async function tell({ runner, log }: GateDeps, gate: Lagging): Promise<boolean> {
+/** A bucket's part of the campaign's drip and pace: the parts add up to the whole. */
+function shareOf({ bucket, bucket_count: count, drip, pace }: Lagging): Pick<GateConfig, 'drip' | 'pace'> {
+  const part = (whole: number) => splitExactly(whole, count)[bucket]!
+  return {
+    ...(drip === null
+      ? {}
+      : {
+          drip: {
+            initial: part(drip.initial),
+            atMs: Date.parse(drip.starts_at),
+            everyMs: drip.every_ms,
+            amount: part(drip.amount),
+          },
+        }),
+    ...(pace === null ? {} : { pace: { perSecond: part(pace.per_second), burst: part(pace.burst) } }),
+  }
+}
+
+/** When the gate was known to have this configuration or a newer one, ms; undefined: it was not reached. */
+async function tell({ runner, log, clock }: GateDeps, gate: Lagging): Promise<number | undefined> {
   const bucket: Bucket = { campaignId: gate.campaign_id, bucket: gate.bucket }
   const config = configOf(gate)
   try {
     if (!gate.primed) {
       const stock = { epoch: gate.epoch, amount: gate.allocated, final: gate.bucket_count === 1 }
       const reply = await prime(runner, bucket, config, stock)
-      if (reply === 'primed') return true
+      if (reply === 'primed') return clock()
       if (reply === 'conflict') {
         log.error({ bucket }, 'a gate can’t be primed: acceptances are there already; it needs a rebuild')
-        return false
+        return undefined
       }
     }
     const reply = await configure(runner, bucket, config)
     if (reply === 'not_ready') log.warn({ bucket }, 'a gate that was primed is gone; it needs a rebuild')
-    return reply !== 'not_ready'
+    return reply === 'not_ready' ? undefined : clock()
   } catch (error) {
     log.warn({ err: error, bucket }, 'a gate could not be told; it will be tried again')
-    return false
+    return undefined
   }
 }
 
-async function remember({ db, clock }: GateDeps, gates: Lagging[]): Promise<void> {
-  if (gates.length === 0) return
-  const { sql } = db.admin
-  await sql`
+interface Told {
+  gate: Lagging
+  reachedAtMs: number
+}
+
+async function remember({ db }: GateDeps, told: readonly Told[]): Promise<void> {
+  if (told.length === 0) return
+  const instants = told.map(({ reachedAtMs }) => new Date(reachedAtMs).toISOString())
+  await db.admin.sql`
     UPDATE buckets b
-    SET primed_at = coalesce(b.primed_at, ${new Date(clock())}),
+    SET primed_at = coalesce(b.primed_at, told.reached_at),
+        config_reached_at = CASE WHEN told.config_version > b.config_version THEN told.reached_at
+          ELSE b.config_reached_at END,
         config_version = greatest(b.config_version, told.config_version)
-    FROM unnest(${gates.map((gate) => gate.campaign_id)}::text[], ${gates.map((gate) => gate.bucket)}::int[],
-                ${gates.map((gate) => gate.config_version)}::bigint[]) AS told (campaign_id, bucket, config_version)
+    FROM unnest(${told.map(({ gate }) => gate.campaign_id)}::text[], ${told.map(({ gate }) => gate.bucket)}::int[],
+                ${told.map(({ gate }) => gate.config_version)}::bigint[], ${arrayOf(instants)}::timestamptz[])
+      AS told (campaign_id, bucket, config_version, reached_at)
     WHERE b.campaign_id = told.campaign_id AND b.bucket = told.bucket`
 }
 
 /** A configuration may change while it is being told; then the gates are told once more. */
 const attempts = 3
 
+interface GateReach {
+  gates: Gates
+  each: NonNullable<CampaignAnswer['buckets']>
+}
+
 /** Tells a campaign's gates at once, and says how far that came. */
-export async function tellGates(deps: GateDeps, campaignId: string): Promise<Gates> {
+async function tellGates(deps: GateDeps, campaignId: string): Promise<GateReach> {
   for (let attempt = 1; attempt <= attempts; attempt++) {
     const left = await reconcileGates(deps, campaignId)
-    const gates = await gatesOf(deps, campaignId)
-    if (gates.reached === gates.buckets || left > 0) return gates
+    const reach = await gatesOf(deps, campaignId)
+    if (reach.gates.reached === reach.gates.buckets || left > 0) return reach
   }
   return gatesOf(deps, campaignId)
 }
 
-async function gatesOf({ db, clock }: GateDeps, campaignId: string): Promise<Gates> {
-  const [row] = await db.admin.sql<{ buckets: number; reached: number }[]>`
-    SELECT count(*) AS buckets,
-           count(*) FILTER (WHERE b.primed_at IS NOT NULL AND b.config_version >= c.config_version) AS reached
-    FROM buckets b JOIN campaigns c USING (campaign_id) WHERE b.campaign_id = ${campaignId}`
-  const { buckets, reached } = row!
-  return { buckets, reached, reached_at: reached === buckets ? new Date(clock()).toISOString() : null }
+async function gatesOf({ db, clock }: GateDeps, campaignId: string): Promise<GateReach> {
+  const rows = await db.admin.sql<{ bucket: number; reached_at: Date | null }[]>`
+    SELECT b.bucket,
+           CASE WHEN b.primed_at IS NOT NULL AND b.config_version >= c.config_version THEN coalesce(b.config_reached_at, b.primed_at) END
+             AS reached_at
+    FROM buckets b JOIN campaigns c USING (campaign_id) WHERE b.campaign_id = ${campaignId} ORDER BY b.bucket`
+  const instants = rows.map((row) => row.reached_at)
+  const reached = instants.filter((at) => at !== null)
+  const last = reached.length > 0 ? Math.max(...reached.map((at) => at.getTime())) : clock()
+  const whole = reached.length === rows.length
+  return {
+    gates: {
+      buckets: rows.length,
+      reached: reached.length,
+      reached_at: whole ? new Date(last).toISOString() : null,
+    },
+    each: rows.map((row) => ({ bucket: row.bucket, closed_at: row.reached_at?.toISOString() ?? null })),
+  }
 }
 
-/** A transition that the gates must act by: its answer says when the last of them does. */
+/** A change that the gates must act by: its answer says when the last of them does, and when each of them closed. */
+export async function answerWhenTold(
+  ctx: CommandContext,
+  action: string,
+  done: Done<CampaignAnswer>,
+): Promise<Done<CampaignAnswer>> {
+  const { id: campaignId, state } = done.answer
+  if (done.answer.gates?.reached_at) return done
+  const { gates, each } = await tellGates(ctx.deps, campaignId)
+  const closed = state === 'ACTIVE' ? {} : { closed_at: gates.reached_at, buckets: each }
+  const answer = { ...done.answer, gates, ...closed }
+  await replaceAnswer(ctx, { action, target: campaignId }, answer)
+  return { ...done, answer }
+}
+
 export async function transitAndTell(
   ctx: CommandContext,
   input: TransitionInput,
   transition: Transition,
 ): Promise<Done<CampaignAnswer>> {
-  const done = await transit(ctx, input, transition)
-  if (done.answer.gates?.reached_at) return done
-  const answer = { ...done.answer, gates: await tellGates(ctx.deps, input.campaignId) }
-  await replaceAnswer(ctx, { action: `campaign.${transition.verb}`, target: input.campaignId }, answer)
-  return { ...done, answer }
+  return answerWhenTold(ctx, `campaign.${transition.verb}`, await transit(ctx, input, transition))
 }

@@ -12,8 +12,27 @@ export const campaignRoles = {
   resume: ['operator'],
   end: ['operator'],
   void: ['approver'],
+  /** More coupons are more money: not for whoever made the campaign, see increase.ts. */
+  increase: ['approver'],
+  pace: ['operator', 'approver'],
+  draw: ['operator'],
   read: ['operator', 'approver', 'support', 'finance', 'auditor'],
   readAudit: ['operator', 'approver', 'auditor'],
 } as const satisfies Record<string, readonly Role[]>
 
-export type CampaignVerb = Exclude<keyof typeof campaignRoles, 'create' | 'read' | 'readAudit'>
+/** Verbs that move a campaign from state to state. */
+const verbs = [
+  'submit',
+  'approve',
+  'reject',
+  'publish',
+  'pause',
+  'resume',
+  'end',
+  'void',
+] as const satisfies readonly (keyof typeof campaignRoles)[]
+export type CampaignVerb = (typeof verbs)[number]
+
+export function isCampaignVerb(text: string): text is CampaignVerb {
+  return (verbs as readonly string[]).includes(text)
+}

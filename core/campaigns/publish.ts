@@ -1,12 +1,14 @@
 import { buckets, campaignStock } from '../../schema/db/tables.ts'
+import { openBallot } from '../ballot/open.ts'
 import type { CommandContext } from '../command.ts'
 import { Refused } from '../refusal.ts'
+import { splitExactly } from '../stock/split.ts'
 import { transitAndTell } from './gates.ts'
 import type { TransitionInput } from './transition.ts'
 
 /**
  * APPROVED → ACTIVE, with its stock: the quota stands in the ledger and, split exactly, in the buckets, before any
- * gate is primed with it.
+ * gate is primed with it. A ballot's entries take no stock: its quota stays unallocated until the draw.
  */
 export const publishCampaign = (ctx: CommandContext, input: TransitionInput) =>
   transitAndTell(ctx, input, {
@@ -17,10 +19,12 @@ export const publishCampaign = (ctx: CommandContext, input: TransitionInput) =>
       if (campaign.endsAt <= now)
         throw new Refused('CONFLICT', { detail: 'Its window is over: it would give no coupon. Void it.' })
     },
-    async also(tx, { campaignId, quota, bucketCount }) {
-      await tx.insert(campaignStock).values({ campaignId, quota, issued: 0, unallocated: 0, withdrawn: 0 })
+    async also(tx, { campaignId, quota, bucketCount, mode }) {
+      const unallocated = mode === 'ballot' ? quota : 0
+      await tx.insert(campaignStock).values({ campaignId, quota, issued: 0, unallocated, withdrawn: 0 })
+      if (mode === 'ballot') await openBallot(tx, campaignId)
       await tx.insert(buckets).values(
-        splitQuota(quota, bucketCount).map((allocated, bucket) => ({
+        splitExactly(quota - unallocated, bucketCount).map((allocated, bucket) => ({
           campaignId,
           bucket,
           allocated,
@@ -29,10 +33,3 @@ export const publishCampaign = (ctx: CommandContext, input: TransitionInput) =>
       )
     },
   })
-
-/** Parts that differ by one at most and add up to the quota. */
-export function splitQuota(quota: number, parts: number): number[] {
-  const small = Math.floor(quota / parts)
-  const larger = quota - small * parts
-  return Array.from({ length: parts }, (_, part) => (part < larger ? small + 1 : small))
-}

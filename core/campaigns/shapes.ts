@@ -1,6 +1,14 @@
 import { z } from '@hono/zod-openapi'
 import { limits } from '../../schema/limits.ts'
-import { type Rules, rulesShape } from '../../schema/rules.ts'
+import {
+  type Drip,
+  dripShape,
+  type Pace,
+  paceShape,
+  type Rules,
+  rulesShape,
+  tailPolicies,
+} from '../../schema/rules.ts'
 
 /** Shapes of campaigns in the admin API (DESIGN §7). */
 
@@ -35,7 +43,7 @@ const minBuckets = (quota: number) => Math.ceil(quota / limits.bucketQuotaMax)
 export const newCampaignShape = z
   .object({
     name: lineOf(200),
-    mode: z.literal('first_come', { error: 'only first_come is offered' }).default('first_come'),
+    mode: z.enum(['first_come', 'drip'], { error: 'first_come and drip are offered' }).default('first_come'),
     quota: z.int().min(1).max(limits.campaignQuotaMax),
     per_user_limit: z.int().min(1).max(limits.perUserLimitMax),
     starts_at: instant,
@@ -43,6 +51,9 @@ export const newCampaignShape = z
     time_zone: timeZone,
     rules: rulesShape,
     bucket_count: z.int().min(1).max(limits.bucketsMax).optional(),
+    tail_policy: z.enum(tailPolicies).default('rebalance'),
+    drip: dripShape.optional(),
+    pace: paceShape.optional(),
   })
   .strict()
   .superRefine((campaign, ctx) => {
@@ -59,12 +70,44 @@ export const newCampaignShape = z
     if (buckets > campaign.quota) fault(['bucket_count'], 'there would be buckets without stock')
     for (const [path, message] of faultsOf(campaign.rules, campaign.ends_at))
       fault(['rules', ...path], message)
+    for (const [path, message] of modeFaults(campaign, buckets)) fault(path, message)
   })
   .transform((campaign) => ({
     ...campaign,
     bucket_count: campaign.bucket_count ?? minBuckets(campaign.quota),
   }))
 export type NewCampaign = z.infer<typeof newCampaignShape>
+
+/** Each gate has its share of a drip and of a pace: one without a share would never give anything. */
+function modeFaults(
+  {
+    mode,
+    drip,
+    pace,
+    per_user_limit,
+  }: { mode: string; drip?: Drip | undefined; pace?: Pace | undefined; per_user_limit: number },
+  buckets: number,
+): [string[], string][] {
+  const faults: [string[], string][] = []
+  if (mode === 'drip' && drip === undefined) faults.push([['drip'], 'say how the stock is released'])
+  if (mode !== 'drip' && drip !== undefined) faults.push([['drip'], 'only a campaign of mode drip has it'])
+  if (mode === 'ballot' && per_user_limit !== 1)
+    faults.push([['per_user_limit'], 'a ballot gives each user one entry: give 1'])
+  if (mode === 'ballot' && pace !== undefined)
+    faults.push([['pace'], 'a ballot’s entries take no stock and need no pace'])
+  if (drip !== undefined && drip.amount < buckets)
+    faults.push([['drip', 'amount'], `there are ${buckets} buckets: give as much or more`])
+  if (pace !== undefined)
+    for (const [name, text] of paceFaults(pace, buckets)) faults.push([['pace', name], text])
+  return faults
+}
+
+export function paceFaults(pace: Pace, buckets: number): [keyof Pace, string][] {
+  const text = `there are ${buckets} buckets: give as much or more`
+  return (['per_second', 'burst'] as const).flatMap((name): [keyof Pace, string][] =>
+    pace[name] < buckets ? [[name, text]] : [],
+  )
+}
 
 /** What is wrong with rules whose parts are each well formed. */
 function faultsOf({ benefit, validity }: Rules, endsAt: string): [string[], string][] {
@@ -116,12 +159,22 @@ export const campaignShape = z
     starts_at: z.string(),
     ends_at: z.string(),
     time_zone: z.string(),
+    tail_policy: z.enum(tailPolicies),
+    drip: dripShape.optional(),
+    pace: paceShape.optional(),
     rules: rulesShape,
     created_by: z.string(),
     approved_by: z.string().nullable(),
     created_at: z.string(),
     updated_at: z.string(),
     gates: gatesShape.optional(),
+    closed_at: z.string().nullable().optional().openapi({
+      description: 'After pause, end and void: when the last bucket closed; null while some have not.',
+    }),
+    buckets: z
+      .array(z.object({ bucket: z.int(), closed_at: z.string().nullable() }))
+      .optional()
+      .openapi({ description: 'The same for each bucket.' }),
   })
   .openapi('Campaign')
 export type CampaignAnswer = z.infer<typeof campaignShape>

@@ -56,7 +56,12 @@ export async function transit(
   })
 }
 
-function assertMovable(campaign: Campaign, expectedVersion: number, { verb, from }: Transition): void {
+/** @throws Refused PRECONDITION_FAILED, CONFLICT */
+export function assertMovable(
+  campaign: Campaign,
+  expectedVersion: number,
+  { verb, from }: { verb: string; from: readonly CampaignState[] },
+): void {
   if (campaign.version !== expectedVersion) throw new Refused('PRECONDITION_FAILED')
   if (!from.includes(campaign.state))
     throw new Refused('CONFLICT', {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { renewLease } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
+import type { TailPolicy } from '../../schema/rules.ts'
 import { reconcileGates } from '../campaigns/gates.ts'
 import { causeOf } from '../claim/failures.ts'
 import { type Alarm, makeAlarm, within } from '../claim/patience.ts'
@@ -227,14 +228,36 @@ export function startGuardian(deps: GuardianDeps): Guardian {
   return new Guardian(deps)
 }
 
-async function findActive({ db }: GuardianDeps): Promise<PrimedBucket[]> {
-  const rows = await db.admin.sql<{ campaign_id: string; bucket: number; primed_at: Date; mode: string }[]>`
-    SELECT b.campaign_id, b.bucket, b.primed_at, c.mode FROM buckets b JOIN campaigns c USING (campaign_id)
+/** Stock that arrived since a bucket's last two renewals may be missing in what is known of both its ends. */
+const movedLatelyMs = 2.5 * limits.leaseRenewEveryMs
+
+interface ActiveRow {
+  campaign_id: string
+  bucket: number
+  primed_at: Date
+  mode: string
+  tail_policy: TailPolicy
+  elsewhere: number
+}
+
+async function findActive({ db, clock }: GuardianDeps): Promise<PrimedBucket[]> {
+  const rows = await db.admin.sql<ActiveRow[]>`
+    SELECT b.campaign_id, b.bucket, b.primed_at, c.mode, c.tail_policy,
+      s.unallocated + coalesce(t.open, 0) AS elsewhere
+    FROM buckets b
+    JOIN campaigns c USING (campaign_id)
+    JOIN campaign_stock s USING (campaign_id)
+    LEFT JOIN (
+      SELECT campaign_id, sum(coalesce(amount, requested))::bigint AS open FROM transfers
+      WHERE state <> 'DEPOSITED' OR updated_at > ${new Date(clock() - movedLatelyMs)} GROUP BY campaign_id
+    ) t USING (campaign_id)
     WHERE c.state = 'ACTIVE' AND b.primed_at IS NOT NULL`
   return rows.map((row) => ({
     campaignId: row.campaign_id,
     bucket: row.bucket,
     primedAtMs: row.primed_at.getTime(),
     ballot: row.mode === 'ballot',
+    tailPolicy: row.tail_policy,
+    elsewhere: row.elsewhere,
   }))
 }

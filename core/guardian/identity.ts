@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis'
 import { type Bucket, logKey } from '../../lua/keys.ts'
 import { type BucketSnapshot, snapshot } from '../../lua/stock.ts'
+import type { TailPolicy } from '../../schema/rules.ts'
 import { groupEntries } from '../claim/batch.ts'
 import { arrayOf } from '../claim/issue.sql.ts'
 import type { Deps } from '../deps.ts'
@@ -12,6 +13,9 @@ export interface PrimedBucket extends Bucket {
   primedAtMs: number
   /** A ballot's entries take no stock, so there is no acceptance to count. */
   ballot: boolean
+  tailPolicy: TailPolicy
+  /** Stock of its campaign that is in no bucket: unallocated, or in transit. */
+  elsewhere: number
 }
 
 export type Finding =

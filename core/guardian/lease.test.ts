@@ -39,7 +39,7 @@ test('a life of Redis ends with its id, or when its offset falls', () => {
 
 test('a bucket is final only when every other of its campaign is known to be empty', () => {
   const watched = (campaignId: string, bucket: number, remaining?: number): Watched => ({
-    bucket: { campaignId, bucket, primedAtMs: 0, ballot: false },
+    bucket: { campaignId, bucket, primedAtMs: 0, ballot: false, tailPolicy: 'rebalance', elsewhere: 0 },
     finding: undefined,
     checkDueAt: 0,
     lease: remaining === undefined ? undefined : ({ remaining } as NonNullable<Watched['lease']>),

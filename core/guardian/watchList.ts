@@ -1,5 +1,6 @@
 import { gateKey } from '../../lua/keys.ts'
 import type { Lease } from '../../lua/stock.ts'
+import { isFinal } from '../stock/tail.ts'
 import type { Finding, PrimedBucket } from './identity.ts'
 import type { Withheld } from './lease.ts'
 
@@ -20,7 +21,8 @@ export function updateWatchList(list: Map<string, Watched>, active: readonly Pri
   const byKey = new Map(active.map((bucket) => [gateKey(bucket), bucket]))
   for (const key of list.keys()) if (!byKey.has(key)) list.delete(key)
   for (const [key, bucket] of byKey)
-    if (!list.has(key))
+    if (list.has(key)) list.get(key)!.bucket = bucket
+    else
       list.set(key, {
         bucket,
         finding: undefined,
@@ -37,10 +39,7 @@ export function forgetFinding(one: Watched): void {
   one.checkDueAt = 0
 }
 
-/**
- * The buckets of campaigns whose other buckets are all known to be empty. What isn't known counts as stock: a false
- * SOLD_OUT would turn people away for good.
- */
+/** The buckets that may say SOLD_OUT when they are empty: by their campaign's policy and what is elsewhere. */
 export function findFinal(list: Iterable<Watched>): Set<Watched> {
   const byCampaign = new Map<string, Watched[]>()
   for (const one of list) {
@@ -51,8 +50,14 @@ export function findFinal(list: Iterable<Watched>): Set<Watched> {
   }
   const final = new Set<Watched>()
   for (const buckets of byCampaign.values()) {
+    const { tailPolicy, elsewhere } = buckets[0]!.bucket
+    // Only those with stock, or that nobody knows, can keep another from being final: seldom many.
     const stocked = buckets.filter(({ lease }) => lease?.remaining !== 0)
-    for (const one of buckets) if (stocked.every((other) => other === one)) final.add(one)
+    for (const one of buckets) {
+      const others = stocked.slice(0, 2).filter((other) => other !== one)
+      const left = others.map(({ lease }) => lease?.remaining)
+      if (isFinal(tailPolicy, left, elsewhere)) final.add(one)
+    }
   }
   return final
 }

@@ -1,6 +1,4 @@
 import { createRoute, z } from '@hono/zod-openapi'
-import type { Context, MiddlewareHandler } from 'hono'
-import { isCampaignId } from '../../schema/campaignId.ts'
 import { approveCampaign } from '../campaigns/approve.ts'
 import { createCampaign } from '../campaigns/create.ts'
 import { endCampaign } from '../campaigns/end.ts'
@@ -15,15 +13,13 @@ import { type CampaignAnswer, campaignShape, commandShape, newCampaignShape } fr
 import { submitCampaign } from '../campaigns/submit.ts'
 import type { TransitionInput } from '../campaigns/transition.ts'
 import { voidCampaign } from '../campaigns/void.ts'
-import { authorise, type CommandContext, type Done } from '../command.ts'
+import type { CommandContext, Done } from '../command.ts'
 import type { Deps } from '../deps.ts'
 import { campaignIdOf, commandContext, expectedVersion, requireRole } from './admin.ts'
+import { about, answerHeaders, commandHeaders, etagOf, idParam, permit } from './campaignCommands.ts'
 import { decodeCursor, encodeCursor, pageOf, pageQuery, pageShape } from './pages.ts'
-import { idempotencyHeader, ifMatchHeader, json, problems } from './shapes.ts'
-import type { CoreApp, HttpEnv } from './types.ts'
-
-const about = { tags: ['Campaigns'], security: [{ login: [] }] }
-const idParam = z.object({ id: z.string().openapi({ param: { name: 'id', in: 'path' } }) })
+import { idempotencyHeader, json, problems } from './shapes.ts'
+import type { CoreApp } from './types.ts'
 
 const verbs: Record<
   CampaignVerb,
@@ -133,10 +129,7 @@ function registerVerb(app: CoreApp, deps: Deps, verb: CampaignVerb, onOpened: ()
     middleware: [permit(deps, verb)],
     request: {
       params: idParam,
-      headers: z.object({
-        'Idempotency-Key': idempotencyHeader.optional(),
-        'If-Match': ifMatchHeader.optional(),
-      }),
+      headers: commandHeaders,
       body: json(commandShape, 'Why'),
     },
     responses: {
@@ -152,22 +145,4 @@ function registerVerb(app: CoreApp, deps: Deps, verb: CampaignVerb, onOpened: ()
     if (answer.state === 'ACTIVE') onOpened()
     return c.json(answer, 200, answerHeaders(answer, replayed))
   })
-}
-
-/** The role comes first: who may not do it is refused, and recorded, whatever else is wrong with the request. */
-function permit(deps: Deps, verb: CampaignVerb | 'create'): MiddlewareHandler<HttpEnv> {
-  return async (c: Context<HttpEnv>, next) => {
-    const id = c.req.param('id') ?? ''
-    const target = isCampaignId(id, deps.keyrings.campaignId) ? id : ''
-    await authorise(deps, c.get('caller'), { action: `campaign.${verb}`, target, roles: campaignRoles[verb] })
-    await next()
-  }
-}
-
-function etagOf(answer: CampaignAnswer): string {
-  return `"${answer.version}"`
-}
-
-function answerHeaders(answer: CampaignAnswer, replayed: boolean): Record<string, string> {
-  return { ETag: etagOf(answer), ...(replayed ? { 'Idempotency-Replayed': 'true' } : {}) }
 }

@@ -6,6 +6,7 @@ import { registerCampaignRoutes } from './campaigns.ts'
 import { registerHealthRoutes } from './health.ts'
 import { registerInternalRoutes } from './internal.ts'
 import { registerOpenApiRoutes } from './openapi.ts'
+import { registerStockRoutes } from './stock.ts'
 import type { CoreApp } from './types.ts'
 
 export interface AppOptions {
@@ -22,6 +23,7 @@ export function buildApp(deps: Deps, { isStopping, onOpened = () => undefined, a
   const app = createApp(deps)
   registerAdminRoutes(app, deps)
   registerCampaignRoutes(app, deps, onOpened)
+  registerStockRoutes(app, deps)
   registerInternalRoutes(app, deps, makeSnapshots(deps))
   also?.(app)
   registerHealthRoutes(app, deps, isStopping)

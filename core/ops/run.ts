@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type CampaignVerb, campaignRoles } from '../campaigns/permissions.ts'
+import { isCampaignVerb } from '../campaigns/permissions.ts'
 import type { CampaignAnswer } from '../campaigns/shapes.ts'
 import { type Role, roles } from '../http/identity.ts'
 import { type Client, makeClient } from './client.ts'
@@ -117,11 +117,10 @@ async function campaign(call: Call, verb: string | undefined, id: string | undef
     needed(id, 'the campaign’s id')
     return printCampaign(call, await client.read<CampaignAnswer>(path))
   }
-  const known = (Object.keys(campaignRoles) as (keyof typeof campaignRoles)[]).find((name) => name === verb)
-  if (known === undefined || known === 'create' || known === 'read' || known === 'readAudit')
+  if (verb === undefined || !isCampaignVerb(verb))
     throw new OpsError('usage', `There is no command campaign ${verb ?? ''}.`)
   const version = values.version === undefined ? undefined : whole(values.version, '--version')
-  const answer = await client.command(known satisfies CampaignVerb, needed(id, 'the campaign’s id'), {
+  const answer = await client.command(verb, needed(id, 'the campaign’s id'), {
     reason: values.reason,
     version,
   })

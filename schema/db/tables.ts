@@ -1,6 +1,23 @@
-import { bigint, integer, jsonb, pgTable, primaryKey, text, timestamp, uuid } from 'drizzle-orm/pg-core'
-import type { AllocationMode, Rules } from '../rules.ts'
-import type { CampaignState, ClaimState, CompensationState, CouponState } from '../states.ts'
+import {
+  bigint,
+  boolean,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  timestamp,
+  uuid,
+} from 'drizzle-orm/pg-core'
+import type { AllocationMode, Drip, Pace, Rules, TailPolicy } from '../rules.ts'
+import type {
+  BallotState,
+  CampaignState,
+  ClaimState,
+  CompensationState,
+  CouponState,
+  TransferState,
+} from '../states.ts'
 
 /** Typed mirrors of the tables that migrations make; migrations are the truth, a test compares the two. */
 
@@ -25,6 +42,10 @@ export const campaigns = pgTable('campaigns', {
   approvedBy: text('approved_by'),
   createdAt: instant('created_at').notNull(),
   updatedAt: instant('updated_at').notNull(),
+  tailPolicy: text('tail_policy').$type<TailPolicy>().notNull().default('rebalance'),
+  drip: jsonb('drip').$type<Drip>(),
+  pace: jsonb('pace').$type<Pace>(),
+  stockCollectedAt: instant('stock_collected_at'),
 })
 export type Campaign = typeof campaigns.$inferSelect
 
@@ -57,8 +78,53 @@ export const buckets = pgTable(
     primedAt: instant('primed_at'),
     configVersion: count('config_version').notNull().default(0),
     epoch: count('epoch').notNull(),
+    configReachedAt: instant('config_reached_at'),
   },
   (t) => [primaryKey({ columns: [t.campaignId, t.bucket] })],
+)
+
+export type TransferReason = 'increase' | 'rebalance' | 'centralise' | 'spread' | 'collect' | 'decrease'
+
+export const transfers = pgTable('transfers', {
+  transferId: uuid('transfer_id').primaryKey(),
+  campaignId: text('campaign_id').notNull(),
+  fromBucket: integer('from_bucket'),
+  toBucket: integer('to_bucket'),
+  requested: count('requested').notNull(),
+  amount: count('amount'),
+  state: text('state').$type<TransferState>().notNull(),
+  reason: text('reason').$type<TransferReason>().notNull(),
+  version: count('version').notNull().default(1),
+  createdAt: instant('created_at').notNull(),
+  updatedAt: instant('updated_at').notNull(),
+})
+
+export const ballots = pgTable('ballots', {
+  campaignId: text('campaign_id').primaryKey(),
+  seed: text('seed').notNull(),
+  seedHash: text('seed_hash').notNull(),
+  state: text('state').$type<BallotState>().notNull(),
+  quota: count('quota'),
+  entrants: count('entrants'),
+  version: count('version').notNull().default(1),
+  drawnAt: instant('drawn_at'),
+  settledAt: instant('settled_at'),
+})
+
+export const ballotLots = pgTable(
+  'ballot_lots',
+  {
+    userId: text('user_id').notNull(),
+    campaignId: text('campaign_id').notNull(),
+    requestId: uuid('request_id').notNull(),
+    bucket: integer('bucket').notNull(),
+    ruleVersion: count('rule_version').notNull(),
+    entrant: text('entrant').notNull(),
+    rank: count('rank').notNull(),
+    won: boolean('won').notNull(),
+    state: text('state').$type<'DRAWN' | 'DECIDED' | 'MARKED'>().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.campaignId] })],
 )
 
 export const claims = pgTable(
