@@ -90,7 +90,8 @@ export class IssueGuard {
   #overLocal(applicant: Applicant, guards: CampaignGuards, lifetime: Lifetime): Refused | undefined {
     const { limits, location, door } = this.#parts
     const { id } = applicant.snapshot
-    const { nowMs } = applicant.visit
+    // Not the request's first instant: here and in Redis a limit must count from the same one.
+    const nowMs = door.clock()
     const wait =
       location.wait(id, nowMs, door.clock, lifetime) ||
       limits.admit(callerOf(applicant), id, guards.tokenRates, nowMs)
