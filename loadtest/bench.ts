@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { edgeSuite } from './bench/edge.ts'
 import { luaSuite } from './bench/lua.ts'
 import type { Suite } from './bench/suite.ts'
 
-const suites: Suite[] = [luaSuite]
+const suites: Suite[] = [luaSuite, edgeSuite]
 
 const help = `npm run bench -- SUITE [--json FILE] [--turns N]
 

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { unstable_readConfig } from 'wrangler'
 import { OFFLINE } from '../../stack/bundle.ts'
+import { inheritedEnvironment } from '../../stack/host.ts'
 import { runCommand } from '../../stack/run-command.ts'
 import { temporaryFolder } from '../../stack/testing.ts'
 
@@ -31,7 +32,11 @@ for (const name of environments)
     const { code, output } = await runCommand(
       process.execPath,
       [...args, '--outdir', temporaryFolder('deploy')],
-      { cwd: ROOT, env: { ...process.env, ...OFFLINE, CI: 'true', NO_COLOR: '1' }, timeoutMs: 120_000 },
+      {
+        cwd: ROOT,
+        env: { ...inheritedEnvironment(), ...OFFLINE, CI: 'true', NO_COLOR: '1' },
+        timeoutMs: 120_000,
+      },
     )
     assert.equal(code, 0, output)
     assert.doesNotMatch(output, /WARNING/)
