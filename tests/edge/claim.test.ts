@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { Agent, request } from 'node:http'
 import { after, before, test } from 'node:test'
 import { inspect } from '../../lua/stock.ts'
 import { isRequestId, mayBelongTo } from '../../schema/acceptance.ts'
@@ -221,8 +222,22 @@ test('a chunked body without a byte is no body', async () => {
   assert.equal((await world.claim(campaign.id, { token, key: 'k', init })).status, 202)
 })
 
+/** Node's fetch takes longer for a request than the gate does; this one test makes many. */
+function quickClaim(agent: Agent, path: string, headers: Record<string, string>): Promise<[number, string]> {
+  const { promise, resolve, reject } = Promise.withResolvers<[number, string]>()
+  const sent = request(world.url + path, { method: 'POST', agent, headers }, (response) => {
+    let text = ''
+    response.setEncoding('utf8').on('data', (part: string) => {
+      text += part
+    })
+    response.on('end', () => resolve([response.statusCode!, text]))
+  })
+  sent.on('error', reject).end()
+  return promise
+}
+
 test('group commit: many claims share few calls, no answer is crossed, and the runtime keeps up past its optimiser', async () => {
-  const users = 24_000
+  const users = 22_000
   const campaign = await world.campaign({ quota: users })
   const ring = world.ring('claimTokenKeys')
   const receipts = world.ring('receiptKeys')
@@ -240,12 +255,16 @@ test('group commit: many claims share few calls, no answer is crossed, and the r
       },
       ring,
     )
+  const agent = new Agent({ keepAlive: true })
+  const path = `/v1/campaigns/${campaign.id}/claims`
   let next = 0
   const client = async () => {
     while (next < users) {
       const n = next++
-      const { status, text, body } = await world.claim(campaign.id, { token: tokenOf(n), key: `key-${n}` })
+      const headers = { 'Claim-Token': tokenOf(n), 'Idempotency-Key': `key-${n}` }
+      const [status, text] = await quickClaim(agent, path, headers)
       assert.equal(status, 202, text)
+      const body = JSON.parse(text) as Answer['body']
       const requestId = body.request_id as string
       const ticket = new URL(body['status_url'] as string, world.url).searchParams.get('ticket')!
       assert.equal(openTicket(ticket, requestId, Date.now(), receipts), `user ${n}`)
@@ -254,6 +273,7 @@ test('group commit: many claims share few calls, no answer is crossed, and the r
     }
   }
   await Promise.all(Array.from({ length: 500 }, client))
+  agent.destroy()
   const { accepted, entries } = await world.bucket(campaign)
   assert.equal(accepted, users)
   assert.ok(entries >= users / limits.claimsPerCallMax)
