@@ -221,7 +221,8 @@ describe('the drain, when Postgres fails', () => {
         )
         server = await startPostgres({ dir, port, settings, background: true })
         assert.equal(server.port, port)
-        await untilDrained(away, bucket)
+        // The driver itself waits for up to 20 s before it tries a connection again.
+        await untilDrained(away, bucket, 60_000)
       })
       await assertIssuedOnce(away, bucket, 400)
     } finally {

@@ -262,6 +262,29 @@ describe('issuing', () => {
     }
   })
 
+  it('a user id may be any text that Postgres can hold, and comes back unchanged', async () => {
+    const users = [
+      '"',
+      '\\',
+      '\\"',
+      '{a,b}',
+      'NULL',
+      'null',
+      ' padded ',
+      'line\nbreak',
+      '🦀',
+      'ü',
+      "'; --",
+      ',',
+      '}',
+    ]
+    const bucket = await openCampaign(ground, { quota: 100 })
+    await claimFor(ground, bucket, users)
+    await deliverLog(bucket)
+    const rows = await ground.sql`SELECT user_id FROM coupons WHERE campaign_id = ${bucket.campaignId}`
+    assert.deepEqual(rows.map((row) => row['user_id']).sort(), [...users].sort())
+  })
+
   it('a full batch is one transaction, whose rows all fit', async () => {
     const size = limits.drainEntriesMax * limits.claimsPerCallMax
     const bucket = await openCampaign(ground, { quota: size })
