@@ -2,9 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { edgeSuite } from './bench/edge.ts'
 import { luaSuite } from './bench/lua.ts'
+import { sseSuite } from './bench/sse.ts'
 import type { Suite } from './bench/suite.ts'
 
-const suites: Suite[] = [luaSuite, edgeSuite]
+const suites: Suite[] = [luaSuite, edgeSuite, sseSuite]
 
 const help = `npm run bench -- SUITE [--json FILE] [--turns N]
 
