@@ -68,6 +68,6 @@ test('property: whatever happens, a claim goes out only for a press, and no time
         assert.ok(done.length > 0 || following === undefined || following > then, `${model.phase} spins`)
       }
     }),
-    { numRuns: 500 },
+    { numRuns: 5000 },
   )
 })

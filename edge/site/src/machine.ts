@@ -41,7 +41,9 @@ export function nextMoment(model: Model): number | undefined {
   if (model.retryAt !== undefined) return model.retryAt
   if (model.phase === 'accepted') return model.acceptedAt! + slowAfterMs
   if (model.view === undefined || model.pending) return undefined
-  if (model.phase === 'upcoming') return Date.parse(model.view.starts_at)
+  // While it isn't known who reads, the start changes nothing; the login does.
+  if (model.phase === 'upcoming')
+    return model.signedIn === undefined ? undefined : Date.parse(model.view.starts_at)
   const endsByItself = model.phase === 'open' || model.phase === 'signed_out' || model.phase === 'sold_out'
   return endsByItself ? Date.parse(model.view.ends_at) : undefined
 }
