@@ -18,6 +18,8 @@ export const bounds = {
 
   /** A claim token outlives its campaign by this: a lost answer from the last second can still be repeated. */
   tokenReplayMs: 5 * 60_000,
+  /** The claim woken to lead the next call has so long to do it, before its request counts as dead. */
+  handOnMs: 50,
   logEveryMs: 1_000,
 
   /** Keys that one limit of one route remembers; forgetting one gives it a full bucket. */

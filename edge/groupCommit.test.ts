@@ -7,6 +7,7 @@ import { claimChars, packTime, requestIdOf } from '../schema/acceptance.ts'
 import { decisions } from '../schema/decision.ts'
 import { limits } from '../schema/limits.ts'
 import { encodeSixbit } from '../schema/sixbit.ts'
+import { bounds } from './bounds.ts'
 import { GroupCommit, type Outcome } from './groupCommit.ts'
 
 const bucket = { campaignId: 'c', bucket: 0 }
@@ -249,11 +250,36 @@ test('calls whose request died give their places back, and the next claims are d
   assertOwn(await next, claimNumber(4))
 })
 
-test('a claim and its call are kept alive after its client has left', async () => {
+test('a call is kept alive after its leader’s client has left', async () => {
   const calls = new HeldCalls()
   const { decide, kept } = gate(calls)
   const outcome = decide(claimNumber(1))
-  assert.equal(kept.length, 2)
+  assert.equal(kept.length, 1)
   calls.answer()
   await Promise.all([outcome, ...kept])
+})
+
+test('when the claim that should lead next has died with its client, those behind it are decided all the same', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const calls = new HeldCalls()
+  const { decide } = gate(calls)
+  const led = [decide(claimNumber(1)), decide(claimNumber(2))]
+  // The dead request's part of the program never goes on.
+  const dead = mock.method(Promise, 'withResolvers', () => ({
+    promise: new Promise(() => undefined),
+    resolve: () => undefined,
+    reject: () => undefined,
+  }))
+  void decide(claimNumber(3))
+  dead.mock.restore()
+  const behind = decide(claimNumber(4))
+  calls.answer()
+  await led[0]
+  await turns()
+  mock.timers.tick(bounds.handOnMs)
+  assert.deepEqual(calls.sent.slice(2), [claimNumber(3).packed, claimNumber(4).packed])
+  calls.answer(1)
+  assertOwn(await behind, claimNumber(4))
+  calls.answer()
+  await led[1]
 })

@@ -2,6 +2,7 @@ import { type ClaimArgs, type ClaimReply, claim, type Verdict } from '../lua/cla
 import type { Bucket } from '../lua/keys.ts'
 import { ArbiterError, type ScriptRunner } from '../lua/runner.ts'
 import { limits } from '../schema/limits.ts'
+import { bounds } from './bounds.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 
@@ -41,8 +42,9 @@ const callLostAfterMs = 2 * limits.arbiterCallTimeoutMs + 1_000
  *
  * A call is made by the request of one of the claims (its leader) and answers those of many. When it ends, it wakes
  * the longest waiting claim to lead the next: the runtime limits how long and how much one request may call.
- * A wake-up is only a hint, and whoever runs first, the woken or a new arrival, takes the free place: a request
- * that died can never keep it.
+ * A wake-up is only a hint, and whoever runs first, the woken or a new arrival, takes the free place. The woken
+ * one's request may have died with its client; then the one that woke it leads once more, a moment later. (Keeping
+ * every claim alive by waitUntil instead costs each a tenth of its time.)
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
@@ -58,10 +60,7 @@ export class GroupCommit {
     if (lane.waiting.length >= limits.claimsWaitingMax) return Promise.resolve(busy)
     const waiter = new Waiter(args)
     lane.waiting.push(waiter)
-    const outcome = this.#follow(lane, waiter, lifetime)
-    // The claim must run to its end also when its client leaves, since it may have to lead.
-    lifetime.waitUntil(outcome)
-    return outcome
+    return this.#follow(lane, waiter, lifetime)
   }
 
   #laneOf({ campaignId, bucket }: Bucket): Lane {
@@ -94,7 +93,8 @@ export class GroupCommit {
     const claims = lane.waiting.splice(0, limits.claimsPerCallMax)
     const call: Call = { claims, startedAtMs: this.#options.clock() }
     lane.calls.add(call)
-    lifetime.waitUntil(this.#call(lane, call))
+    // Also when the leader's client leaves: the call is other claims' too.
+    lifetime.waitUntil(this.#call(lane, call).then(() => this.#handOn(lane, lifetime)))
   }
 
   #hasPlace(lane: Lane): boolean {
@@ -119,9 +119,17 @@ export class GroupCommit {
       for (const waiter of claims) waiter.settle(outcome)
     }
     lane.calls.delete(call)
+  }
+
+  async #handOn(lane: Lane, lifetime: Lifetime): Promise<void> {
     const next = lane.waiting[0]
-    if (next !== undefined) next.wake()
-    else if (lane.calls.size === 0) this.#lanes.delete(lane.name)
+    if (next === undefined) {
+      if (lane.calls.size === 0) this.#lanes.delete(lane.name)
+      return
+    }
+    next.wake()
+    await new Promise((resolve) => setTimeout(resolve, bounds.handOnMs))
+    if (lane.waiting[0] === next) this.#lead(lane, lifetime)
   }
 
   /** One failure answers all claims of its call; what it was is for us alone. */
