@@ -182,6 +182,16 @@ describe('the guardian', () => {
     })
   })
 
+  it('notices that the log lost acceptances, and stops admission', async () => {
+    const bucket = await openWithoutLease(ground)
+    await withGuardian(ground, async () => {
+      await untilLeased(ground, bucket)
+      await claimFor(ground, bucket, people(10))
+      await ground.redis.xtrim(logKey(bucket), 'MAXLEN', 0)
+      await untilWithheld(ground, bucket, 'identity_broken')
+    })
+  })
+
   it('gives no lease to a bucket whose gate is gone (case-H10)', async () => {
     const bucket = await openWithoutLease(ground)
     await withGuardian(ground, async () => {

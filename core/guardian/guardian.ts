@@ -11,7 +11,14 @@ import { type Incarnation, isSameLife, readIncarnation } from './incarnation.ts'
 import { type Lag, readLag } from './lag.ts'
 import { reasonToWithhold } from './lease.ts'
 import { type GuardianMetrics, guardianMetrics } from './metrics.ts'
-import { findFinal, forgetFinding, updateWatchList, type Watched } from './watchList.ts'
+import {
+  findFinal,
+  forgetFinding,
+  isCheckDue,
+  noteStranded,
+  updateWatchList,
+  type Watched,
+} from './watchList.ts'
 
 export type GuardianDeps = Pick<Deps, 'db' | 'redis' | 'runner' | 'log' | 'clock' | 'metrics'>
 
@@ -137,9 +144,12 @@ export class Guardian implements Running {
   /** Checks against the ledger what was not found to hold in this life of Redis yet. */
   async #check(): Promise<void> {
     const now = performance.now()
-    const due = [...this.#watched.values()].filter((one) => !one.finding?.holds && now >= one.checkDueAt)
+    const due = [...this.#watched.values()].filter((one) => isCheckDue(one, now))
     if (due.length === 0) return
-    for (const one of due) one.checkDueAt = now + checkAgainMs
+    for (const one of due) {
+      one.checkDueAt = now + checkAgainMs
+      if (one.stranded !== undefined) one.stranded.checked = true
+    }
     const life = this.#life!
     try {
       const findings = await checkIdentity(
@@ -179,6 +189,7 @@ export class Guardian implements Running {
       })
       if (why === undefined) await this.#renew(one, final)
       else this.#withhold(one, why)
+      noteStranded(one, lag.entries, performance.now())
     } catch (error) {
       this.#withhold(one, 'redis_away', error)
     }

@@ -44,6 +44,7 @@ test('a bucket is final only when every other of its campaign is known to be emp
     checkDueAt: 0,
     lease: remaining === undefined ? undefined : ({ remaining } as NonNullable<Watched['lease']>),
     withheld: undefined,
+    stranded: undefined,
   })
   const alone = watched('alone', 0)
   const [empty, stocked] = [watched('two', 0, 0), watched('two', 1, 5)]

@@ -14,6 +14,28 @@ export interface Watched {
   /** The last answer to a renewal in this life of Redis. */
   lease: Lease | undefined
   withheld: Withheld | 'postgres_away' | 'redis_away' | undefined
+  /** Acceptances that are settled nowhere although the log is empty: how many, since when, and whether checked. */
+  stranded: { claims: number; sinceMs: number; checked: boolean } | undefined
+}
+
+/** So long may a claim be between the log and its settlement, or between our two looks. */
+const strandedMs = 5_000
+
+/**
+ * Keeps account of acceptances without a log entry. They are claims held for review, or the log lost them: only the
+ * check against the ledger can tell, so that is due once for each number of them that lasts.
+ */
+export function noteStranded(one: Watched, entries: number | undefined, nowMs: number): void {
+  const claims = entries === 0 && one.lease !== undefined ? one.lease.accepted - one.lease.settled : 0
+  if (claims === 0) one.stranded = undefined
+  else if (one.stranded?.claims !== claims) one.stranded = { claims, sinceMs: nowMs, checked: false }
+}
+
+/** Whether the bucket must be compared with the ledger now; `now` and `checkDueAt` are of performance.now(). */
+export function isCheckDue(one: Watched, now: number): boolean {
+  if (now < one.checkDueAt) return false
+  if (one.finding === undefined || !one.finding.holds) return true
+  return one.stranded !== undefined && !one.stranded.checked && now - one.stranded.sinceMs > strandedMs
 }
 
 /** Takes on buckets that became active, and drops those that are no longer. */
@@ -29,6 +51,7 @@ export function updateWatchList(list: Map<string, Watched>, active: readonly Pri
         checkDueAt: 0,
         lease: undefined,
         withheld: undefined,
+        stranded: undefined,
       })
 }
 
@@ -37,6 +60,7 @@ export function forgetFinding(one: Watched): void {
   one.finding = undefined
   one.lease = undefined
   one.checkDueAt = 0
+  one.stranded = undefined
 }
 
 /** The buckets that may say SOLD_OUT when they are empty: by their campaign's policy and what is elsewhere. */
