@@ -277,6 +277,7 @@ test('when the claim that should lead next has died with its client, those behin
   await led[0]
   await turns()
   mock.timers.tick(bounds.handOnMs)
+  await turns()
   assert.deepEqual(calls.sent.slice(2), [claimNumber(3).packed, claimNumber(4).packed])
   calls.answer(1)
   assertOwn(await behind, claimNumber(4))
