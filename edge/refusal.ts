@@ -1,4 +1,10 @@
-import { type ProblemCode, type ProblemExtras, problem, problemHeaders } from '../schema/problem.ts'
+import {
+  type ProblemCode,
+  type ProblemExtras,
+  problem,
+  problemHeaders,
+  problemSpec,
+} from '../schema/problem.ts'
 
 /** Names each refused HTTP request, for support and in our logs: unique, and as cheap as a refusal must be. */
 export interface RequestIds {
@@ -22,16 +28,37 @@ const challenges: { readonly [code in ProblemCode]?: string } = {
 }
 
 export function makeRefuse(ids: RequestIds): Refuse {
+  const plain = new Map<ProblemCode, PlainRefusal>()
   return (code, extras, more) => {
+    if (extras === undefined && more === undefined) {
+      const refusal = plain.get(code) ?? plainRefusal(code)
+      plain.set(code, refusal)
+      return new Response(refusal.before + ids.next() + refusal.after, refusal.init)
+    }
     const body = problem(code, ids.next(), extras)
-    const headers = problemHeaders(extras)
-    const challenge = challenges[code]
-    if (challenge !== undefined) headers['WWW-Authenticate'] = challenge
-    return new Response(JSON.stringify(body), {
-      status: body.status,
-      headers: more === undefined ? headers : { ...headers, ...more },
-    })
+    const headers = { ...headersOf(code, extras), ...more }
+    return new Response(JSON.stringify(body), { status: body.status, headers })
   }
+}
+
+function headersOf(code: ProblemCode, extras?: ProblemExtras): Record<string, string> {
+  const headers = problemHeaders(extras)
+  const challenge = challenges[code]
+  if (challenge !== undefined) headers['WWW-Authenticate'] = challenge
+  return headers
+}
+
+/** A refusal of which only the request's id is not known beforehand: floods are refused with these. */
+interface PlainRefusal {
+  readonly before: string
+  readonly after: string
+  readonly init: ResponseInit
+}
+
+function plainRefusal(code: ProblemCode): PlainRefusal {
+  const mark = 'REQUEST_ID'
+  const [before, after] = JSON.stringify(problem(code, mark)).split(mark) as [string, string]
+  return { before, after, init: { status: problemSpec(code).status, headers: headersOf(code) } }
 }
 
 let lastMs = Number.NaN
