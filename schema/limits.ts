@@ -81,6 +81,31 @@ export const limits = {
   pollAfterMs: 1_000,
   pollAfterMaxMs: 15_000,
 
+  /** Deliveries to webhooks and browsers: how often they are looked for, and how many are on their way. */
+  deliveryPollMs: 500,
+  deliveriesInFlightMax: 128,
+  deliveriesPerEndpointMax: 32,
+  /** Of an endpoint that is failing: probes, not a flood. */
+  deliveriesWhileFailingMax: 2,
+  deliveryTimeoutMs: 15_000,
+  /** A delivery whose process died is taken over after this. */
+  deliveryLeaseMs: 60_000,
+  /** Back-off between attempts: the first wait, what each failure multiplies it with, the longest. */
+  deliveryRetryFirstMs: 5_000,
+  deliveryRetryFactor: 3,
+  deliveryRetryMaxMs: 6 * 3_600_000,
+  /** No attempt is planned past this age. */
+  deliveryGiveUpMs: 24 * 3_600_000,
+  /** Delivered and failed ones can be looked up, and sent again, for so long. */
+  deliveryKeptMs: 7 * 86_400_000,
+  webhookEndpointsMax: 100,
+  webhookUrlCharsMax: 2_048,
+  /** An endpoint that took nothing for so long is disabled. */
+  webhookDisableAfterMs: 48 * 3_600_000,
+  /** After a rotation both secrets sign for so long. */
+  webhookSecretOverlapMs: 24 * 3_600_000,
+  pushSubscriptionsPerUserMax: 10,
+
   pageSizeDefault: 50,
   pageSizeMax: 200,
 
@@ -106,3 +131,11 @@ assertLimit(
 assertLimit(limits.campaignQuotaMax < 2 ** 53, 'counters must be exact in Lua')
 assertLimit(limits.sseHeartbeatMs < 30_000, 'idle streams are dropped by the platform after about 30 s')
 assertLimit(limits.drainEntriesMax * limits.claimsPerCallMax <= 8192, 'one drain transaction stays bounded')
+assertLimit(
+  limits.deliveryTimeoutMs * 2 < limits.deliveryLeaseMs,
+  'a delivery on its way must not be taken over',
+)
+assertLimit(
+  limits.deliveryGiveUpMs < limits.webhookDisableAfterMs,
+  'an endpoint must have failed a whole delivery before it is disabled',
+)

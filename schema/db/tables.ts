@@ -253,3 +253,88 @@ export const idempotencyKeys = pgTable(
   },
   (t) => [primaryKey({ columns: [t.actor, t.route, t.key] })],
 )
+
+export const webhookEndpoints = pgTable('webhook_endpoints', {
+  endpointId: uuid('endpoint_id').primaryKey(),
+  url: text('url').notNull(),
+  description: text('description').notNull(),
+  eventTypes: text('event_types').array().notNull(),
+  state: text('state').$type<'ENABLED' | 'DISABLED'>().notNull(),
+  disabledReason: text('disabled_reason').$type<'operator' | 'failing' | 'gone'>(),
+  failingSince: instant('failing_since'),
+  version: count('version').notNull().default(1),
+  createdBy: text('created_by').notNull(),
+  createdAt: instant('created_at').notNull(),
+  updatedAt: instant('updated_at').notNull(),
+})
+export type WebhookEndpoint = typeof webhookEndpoints.$inferSelect
+
+export const webhookSecrets = pgTable(
+  'webhook_secrets',
+  {
+    endpointId: uuid('endpoint_id').notNull(),
+    generation: count('generation').notNull(),
+    secret: text('secret').notNull(),
+    expiresAt: instant('expires_at'),
+  },
+  (t) => [primaryKey({ columns: [t.endpointId, t.generation] })],
+)
+
+export const webhookDeliveries = pgTable(
+  'webhook_deliveries',
+  {
+    endpointId: uuid('endpoint_id').notNull(),
+    eventId: count('event_id').notNull(),
+    type: text('type').notNull(),
+    body: text('body').notNull(),
+    state: text('state').$type<'PENDING' | 'DELIVERED' | 'FAILED'>().notNull().default('PENDING'),
+    attempts: integer('attempts').notNull().default(0),
+    nextAttemptAt: instant('next_attempt_at').notNull(),
+    giveUpAt: instant('give_up_at').notNull(),
+    createdAt: instant('created_at').notNull(),
+    deliveredAt: instant('delivered_at'),
+  },
+  (t) => [primaryKey({ columns: [t.endpointId, t.eventId] })],
+)
+
+export const webhookAttempts = pgTable(
+  'webhook_attempts',
+  {
+    endpointId: uuid('endpoint_id').notNull(),
+    eventId: count('event_id').notNull(),
+    attempt: integer('attempt').notNull(),
+    at: instant('at').notNull(),
+    durationMs: integer('duration_ms').notNull(),
+    status: integer('status'),
+    error: text('error'),
+  },
+  (t) => [primaryKey({ columns: [t.endpointId, t.eventId, t.attempt] })],
+)
+
+export const pushSubscriptions = pgTable(
+  'push_subscriptions',
+  {
+    userId: text('user_id').notNull(),
+    subscriptionId: uuid('subscription_id').notNull(),
+    endpoint: text('endpoint').notNull(),
+    p256dh: text('p256dh').notNull(),
+    auth: text('auth').notNull(),
+    createdAt: instant('created_at').notNull(),
+    expiresAt: instant('expires_at'),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.subscriptionId] })],
+)
+
+export const pushDeliveries = pgTable(
+  'push_deliveries',
+  {
+    userId: text('user_id').notNull(),
+    subscriptionId: uuid('subscription_id').notNull(),
+    eventId: count('event_id').notNull(),
+    body: text('body').notNull(),
+    attempts: integer('attempts').notNull().default(0),
+    nextAttemptAt: instant('next_attempt_at').notNull(),
+    giveUpAt: instant('give_up_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.subscriptionId, t.eventId] })],
+)
