@@ -43,7 +43,7 @@ test('paths and methods that are not there are 404 and 405 with what is allowed'
   }
 })
 
-test('every path answers OPTIONS with what is allowed opens no origin, and answers HEAD without a body', async () => {
+test('every path answers OPTIONS with what is allowed, opens no origin, and answers HEAD without a body', async () => {
   const options = await world.call(`/v1/campaigns/${campaign.id}/claims`, {
     method: 'OPTIONS',
     headers: { Origin: 'https://elsewhere.example', 'Access-Control-Request-Method': 'POST' },
