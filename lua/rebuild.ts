@@ -33,17 +33,24 @@ export interface RebuiltStock {
   settled: number
   returned: number
   final: boolean
+  /** How many users' records were loaded: with fewer, Redis lost some again, and the bucket stays closed. */
+  users?: number
+  /** Id of the last log entry that the ledger knows: a log that begins anew goes on after it. */
+  watermark?: string
   /** Transfers that touched this bucket: id and signed amount. */
   moves: readonly (readonly [id: string, signedAmount: number])[]
 }
 
-/** Opens the closed bucket, without a lease. `unsettled`: the log has entries that must be drained first. */
+/**
+ * Opens the closed bucket, without a lease. `unsettled`: the log has entries that must be drained first.
+ * `incomplete`: records are missing, the rebuild must begin anew.
+ */
 export async function finishRebuild(
   runner: ScriptRunner,
   bucket: Bucket,
   config: GateConfig,
   stock: RebuiltStock,
-): Promise<'rebuilt' | 'open' | 'unsettled'> {
+): Promise<'rebuilt' | 'open' | 'unsettled' | 'incomplete'> {
   if (stock.allocated !== stock.remaining + stock.accepted - stock.returned || stock.remaining < 0)
     throw new RangeError('the stock does not add up')
   const numbers = [stock.allocated, stock.remaining, stock.accepted, stock.settled, stock.returned]
@@ -62,8 +69,10 @@ export async function finishRebuild(
       stock.final ? '1' : '0',
       dripField(config),
       paceField(config),
+      stock.users === undefined ? '' : String(stock.users),
+      stock.watermark ?? '',
       ...stock.moves.flatMap(([id, amount]) => [id, amount < 0 ? String(amount) : `+${amount}`]),
     ],
   )
-  return expectWord(reply, ['rebuilt', 'open', 'unsettled'], 'rebuild_finish')
+  return expectWord(reply, ['rebuilt', 'open', 'unsettled', 'incomplete'], 'rebuild_finish')
 }

@@ -53,6 +53,13 @@ export const scripts = {
     sha1: '4487464deff18262a0014aefacd48735d247db90',
     keyLockingSha1: '71a0e3a15c33db244d460e61a3b6ea5eab07f850',
   },
+  honour: {
+    name: 'honour',
+    keyCount: 3,
+    source: "local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]\nlocal user, claim = ARGV[1], ARGV[2]\n\nlocal gate = redis.call('HMGET', gate_key, 'rule_version', 'epoch', 'per_user_limit', 'remaining', 'accepted')\nif not gate[1] then return 'not_ready' end\nlocal record = redis.call('HGET', users_key, user) or ''\nlocal held = 0\nfor at = 1, #record, 44 do\n  if string.sub(record, at, at + 20) == string.sub(claim, 1, 21) then return 'already' end\n  if string.sub(record, at + 43, at + 43) ~= 'R' then held = held + 1 end\nend\nif held >= tonumber(gate[3]) then return 'limit' end\nif tonumber(gate[4]) <= 0 then return 'sold_out' end\n\nredis.call('XADD', log_key, '*', 'v', gate[1] .. ':' .. gate[2], user, claim)\nredis.call('HSET', users_key, user, record .. claim)\nredis.call('HSET', gate_key, 'remaining', string.format('%.0f', tonumber(gate[4]) - 1),\n  'accepted', string.format('%.0f', tonumber(gate[5]) + 1))\nreturn 'accepted'\n",
+    sha1: 'd61e508b479a75137395c2978f7b3c643283136a',
+    keyLockingSha1: '89a012ba69597ee8c5f82d307f2ac0aa7d569ccb',
+  },
   inspect: {
     name: 'inspect',
     keyCount: 2,
@@ -77,9 +84,9 @@ export const scripts = {
   rebuild_finish: {
     name: 'rebuild_finish',
     keyCount: 4,
-    source: "local gate_key, log_key, moves_key = KEYS[1], KEYS[3], KEYS[4]\n\nif redis.call('EXISTS', gate_key) == 1 then return 'open' end\nif redis.call('XLEN', log_key) > 0 then return 'unsettled' end\n\nredis.call('DEL', moves_key)\nfor from = 16, #ARGV, 2000 do\n  redis.call('HSET', moves_key, unpack(ARGV, from, math.min(from + 1999, #ARGV)))\nend\n-- See prime-3: a long value keeps the gate a hash table.\nlocal about = 'The gate of one slice of a campaign: written by Tidegate alone, rebuilt from its ledger.'\nredis.call('HSET', gate_key, 'about', about, 'state', ARGV[1], 'epoch', ARGV[2], 'config_version', ARGV[3],\n  'rule_version', ARGV[4], 'starts_at', ARGV[5], 'ends_at', ARGV[6], 'per_user_limit', ARGV[7],\n  'allocated', ARGV[8], 'remaining', ARGV[9], 'accepted', ARGV[10], 'settled', ARGV[11],\n  'returned', ARGV[12], 'lease_until', '0', 'final', ARGV[13], 'drip', ARGV[14], 'pace', ARGV[15])\nreturn 'rebuilt'\n",
-    sha1: 'dda3d73cf31fa9de61ab1fd6a007414bde8ad1dd',
-    keyLockingSha1: '5563b70c455a3c28844ddbe4b326fbd2123c0914',
+    source: "local gate_key, users_key, log_key, moves_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n\nif redis.call('EXISTS', gate_key) == 1 then return 'open' end\nif redis.call('XLEN', log_key) > 0 then return 'unsettled' end\nif ARGV[16] ~= '' and redis.call('HLEN', users_key) ~= tonumber(ARGV[16]) then return 'incomplete' end\n\n-- A new log begins at 0: its next entries must come after all that the ledger has, or no watermark would tell them\n-- apart. The one that is added only to be deleted leaves its id behind; where the log is further on, it is refused.\nif ARGV[17] ~= '' then\n  local added = redis.pcall('XADD', log_key, ARGV[17], 'w', '')\n  if type(added) == 'string' then redis.call('XDEL', log_key, ARGV[17]) end\nend\n\nredis.call('DEL', moves_key)\nfor from = 18, #ARGV, 2000 do\n  redis.call('HSET', moves_key, unpack(ARGV, from, math.min(from + 1999, #ARGV)))\nend\n-- See prime-3: a long value keeps the gate a hash table.\nlocal about = 'The gate of one slice of a campaign: written by Tidegate alone, rebuilt from its ledger.'\nredis.call('HSET', gate_key, 'about', about, 'state', ARGV[1], 'epoch', ARGV[2], 'config_version', ARGV[3],\n  'rule_version', ARGV[4], 'starts_at', ARGV[5], 'ends_at', ARGV[6], 'per_user_limit', ARGV[7],\n  'allocated', ARGV[8], 'remaining', ARGV[9], 'accepted', ARGV[10], 'settled', ARGV[11],\n  'returned', ARGV[12], 'lease_until', '0', 'final', ARGV[13], 'drip', ARGV[14], 'pace', ARGV[15])\nreturn 'rebuilt'\n",
+    sha1: '1b27e85260cb7d5b5aa59921e9ec44aba5969f19',
+    keyLockingSha1: '44c7291b2e539c67d31626eb05c3327885402cc9',
   },
   rebuild_load: {
     name: 'rebuild_load',

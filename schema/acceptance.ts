@@ -62,6 +62,14 @@ export function unpackRecords(field: string): Acceptance[] {
   return all
 }
 
+/** The packed record; the inverse of `unpackRecord`. @throws when a part has not its width. */
+export function packRecord(acceptance: Omit<Acceptance, 'acceptedAtMs'>): string {
+  const { requestId, keyFingerprint, paramsFingerprint, tokenId, state } = acceptance
+  const record = packRequestId(requestId) + keyFingerprint + paramsFingerprint + tokenId + state
+  if (record.length !== recordChars || !isSixbit(record)) throw new Error('malformed acceptance')
+  return record
+}
+
 export function packTime(ms: number): string {
   return encodeSixbit(ms, 8)
 }

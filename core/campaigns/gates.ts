@@ -16,12 +16,10 @@ import { type Transition, type TransitionInput, transit } from './transition.ts'
 
 export type GateDeps = Pick<Deps, 'db' | 'runner' | 'clock' | 'log'>
 
-interface Lagging {
+/** A bucket's row and what its campaign says of its gate. */
+export interface GateRow {
   campaign_id: string
   bucket: number
-  allocated: number
-  epoch: number
-  primed: boolean
   state: GateState
   config_version: number
   rule_version: number
@@ -31,6 +29,12 @@ interface Lagging {
   bucket_count: number
   drip: Drip | null
   pace: Pace | null
+}
+
+interface Lagging extends GateRow {
+  allocated: number
+  epoch: number
+  primed: boolean
 }
 
 /** Gates told at a time: they share a connection, whose queue should leave room for the lease's renewals. */
@@ -71,7 +75,8 @@ async function laggingGates({ db }: GateDeps, campaignId: string | undefined): P
     LIMIT ${roundMax}`
 }
 
-function configOf(gate: Lagging): GateConfig {
+/** What a bucket's gate is to know of its campaign. */
+export function gateConfigOf(gate: GateRow): GateConfig {
   return {
     configVersion: gate.config_version,
     state: gate.state,
@@ -84,7 +89,7 @@ function configOf(gate: Lagging): GateConfig {
 }
 
 /** A bucket's part of the campaign's drip and pace: the parts add up to the whole. */
-function shareOf({ bucket, bucket_count: count, drip, pace }: Lagging): Pick<GateConfig, 'drip' | 'pace'> {
+function shareOf({ bucket, bucket_count: count, drip, pace }: GateRow): Pick<GateConfig, 'drip' | 'pace'> {
   const part = (whole: number) => splitExactly(whole, count)[bucket]!
   return {
     ...(drip === null
@@ -104,7 +109,7 @@ function shareOf({ bucket, bucket_count: count, drip, pace }: Lagging): Pick<Gat
 /** When the gate was known to have this configuration or a newer one, ms; undefined: it was not reached. */
 async function tell({ runner, log, clock }: GateDeps, gate: Lagging): Promise<number | undefined> {
   const bucket: Bucket = { campaignId: gate.campaign_id, bucket: gate.bucket }
-  const config = configOf(gate)
+  const config = gateConfigOf(gate)
   try {
     if (!gate.primed) {
       const stock = { epoch: gate.epoch, amount: gate.allocated, final: gate.bucket_count === 1 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Cluster, Redis } from 'ioredis'
 import { type ClaimArgs, type ClaimReply, claim, enterBallot } from '../../lua/claim.ts'
+import { honour } from '../../lua/honour.ts'
 import { gateKey, logKey, movesKey, usersKey } from '../../lua/keys.ts'
 import { beginRebuild, finishRebuild, loadRecords } from '../../lua/rebuild.ts'
 import { ArbiterError, type ScriptRunner } from '../../lua/runner.ts'
@@ -16,6 +17,7 @@ import {
   snapshot,
 } from '../../lua/stock.ts'
 import { deposit, withdraw } from '../../lua/transfer.ts'
+import { packTime } from '../../schema/acceptance.ts'
 import { parseEntry } from '../../schema/entry.ts'
 import { encodeSixbit } from '../../schema/sixbit.ts'
 
@@ -425,6 +427,43 @@ export function conformance(name: string, connect: () => Promise<Target>): void 
       assert.equal(again.verdicts[0]!.requestId, reply.verdicts[0]!.requestId)
       assert.deepEqual([again.epoch, again.remaining], [9, 2])
       assert.deepEqual(await deposit(runner, bucket, 't1', 5), { outcome: 'already', amount: 5 })
+    })
+
+    it('keeps a bucket closed that lost records again while it was rebuilt (IS10)', async () => {
+      const bucket = await open(5)
+      await claim(runner, bucket, [of('u'), of('v')], start)
+      const { watermark } = await terms(bucket)
+      const records: [string, string][] = []
+      for (const user of ['u', 'v']) records.push([user, (await target.redis.hget(usersKey(bucket), user))!])
+      await target.redis.del(logKey(bucket))
+      await beginRebuild(runner, bucket)
+      await loadRecords(runner, bucket, records)
+      await target.redis.del(usersKey(bucket))
+      const settled = { epoch: 9, allocated: 5, remaining: 3, accepted: 2, settled: 2, returned: 0 }
+      const stock = { ...settled, final: true, moves: [], users: 2, watermark }
+      assert.equal(await finishRebuild(runner, bucket, config, stock), 'incomplete')
+      await loadRecords(runner, bucket, records)
+      assert.equal(await finishRebuild(runner, bucket, config, stock), 'rebuilt')
+      // A log that begins anew goes on where the ledger's knowledge ends.
+      assert.deepEqual(
+        [(await terms(bucket)).watermark, await target.redis.xlen(logKey(bucket))],
+        [watermark, 0],
+      )
+    })
+
+    it('takes a lost acceptance up again by its receipt, once, within limit and stock (CL15)', async () => {
+      const bucket = await open(2)
+      const record = (user: string) => `${packTime(start)}${of(user).packed}`
+      const lost = record('u')
+      assert.equal(await honour(runner, bucket, 'u', lost), 'accepted')
+      assert.equal(await honour(runner, bucket, 'u', lost), 'already')
+      assert.equal(await honour(runner, bucket, 'u', record('u')), 'limit')
+      assert.equal(await honour(runner, bucket, 'v', record('v')), 'accepted')
+      assert.equal(await honour(runner, bucket, 'w', record('w')), 'sold_out')
+      const { remaining, accepted, entries } = await terms(bucket)
+      assert.deepEqual([remaining, accepted, entries], [0, 2, 2])
+      await beginRebuild(runner, bucket)
+      assert.equal(await honour(runner, bucket, 'x', record('x')), 'not_ready')
     })
 
     it('records ballot entries like claims, but takes no stock', async () => {
