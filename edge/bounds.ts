@@ -3,6 +3,8 @@ export const bounds = {
   /** While the core is away, a campaign last seen so long ago is still shown and still gives tokens. */
   campaignStaleMs: 10 * 60_000,
   campaignsKeptMax: 1_000,
+  /** A campaign asked for so often within its time in memory is hot: it is fetched ahead, and nobody waits. */
+  hotCampaignGets: 20,
 
   jwksTtlMs: 10 * 60_000,
   /** While the issuer is away, its last known keys go on verifying for so long. */

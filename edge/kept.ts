@@ -12,17 +12,27 @@ export interface KeptOptions<T> {
   staleMs: number
   timeoutMs: number
   entriesMax: number
+  /**
+   * A value asked for at least so often since it was loaded is hot: it is loaded anew behind an answer when
+   * `ahead` of its time is over, so that nobody waits for it. Without this, nothing is hot.
+   */
+  hot?: { readonly gets: number; readonly ahead: number }
   clock(): number
 }
 
 interface Entry<T> {
   value?: { is: T; loadedAtMs: number }
+  /** How often it was asked for since it was loaded. */
+  gets: number
+  refreshFromMs: number
   freshUntilMs: number
   failure?: unknown
   pending?: Promise<T>
   pendingUntilMs: number
 }
 
+/** How many entries are compared before one has to go. */
+const evictionLooks = 16
 /** A load ends by its own timeout first. */
 const graceMs = 500
 
@@ -42,7 +52,9 @@ export class Kept<T> {
   async get(key: string, lifetime: Lifetime): Promise<T> {
     const nowMs = this.#options.clock()
     const entry = this.#entryOf(key)
+    entry.gets++
     if (nowMs < entry.freshUntilMs) {
+      if (nowMs >= entry.refreshFromMs) this.#loadAhead(key, entry, nowMs, lifetime)
       const servable = this.#servable(entry, nowMs)
       if (servable !== undefined) return servable.is
       throw entry.failure
@@ -81,6 +93,12 @@ export class Kept<T> {
     return true
   }
 
+  #loadAhead(key: string, entry: Entry<T>, nowMs: number, lifetime: Lifetime): void {
+    const { hot } = this.#options
+    if (hot === undefined || entry.gets < hot.gets || entry.failure !== undefined) return
+    if (entry.pending === undefined || nowMs >= entry.pendingUntilMs) this.#load(key, entry, nowMs, lifetime)
+  }
+
   #servable(entry: Entry<T>, nowMs: number): Entry<T>['value'] {
     const { value } = entry
     return value !== undefined && nowMs < value.loadedAtMs + this.#options.staleMs ? value : undefined
@@ -89,14 +107,22 @@ export class Kept<T> {
   #entryOf(key: string): Entry<T> {
     let entry = this.#entries.get(key)
     if (entry === undefined) {
-      if (this.#entries.size >= this.#options.entriesMax) {
-        const [oldest] = this.#entries.keys()
-        this.#entries.delete(oldest!)
-      }
-      entry = { freshUntilMs: 0, pendingUntilMs: 0 }
+      if (this.#entries.size >= this.#options.entriesMax) this.#entries.delete(this.#coldest())
+      entry = { gets: 0, refreshFromMs: 0, freshUntilMs: 0, pendingUntilMs: 0 }
       this.#entries.set(key, entry)
     }
     return entry
+  }
+
+  /** Of the oldest few, so that a flood of new keys can't drive out what many ask for. */
+  #coldest(): string {
+    let coldest: { key: string; gets: number } | undefined
+    let looked = 0
+    for (const [key, { gets }] of this.#entries) {
+      if (coldest === undefined || gets < coldest.gets) coldest = { key, gets }
+      if (++looked === evictionLooks) break
+    }
+    return coldest!.key
   }
 
   #load(key: string, entry: Entry<T>, nowMs: number, lifetime: Lifetime): void {
@@ -116,7 +142,10 @@ export class Kept<T> {
       const is = await load(key)
       const loadedAtMs = clock()
       entry.value = { is, loadedAtMs }
-      entry.freshUntilMs = loadedAtMs + ttlMs(is)
+      const ttl = ttlMs(is)
+      entry.freshUntilMs = loadedAtMs + ttl
+      entry.refreshFromMs = loadedAtMs + ttl * (this.#options.hot?.ahead ?? 1)
+      entry.gets = 0
       delete entry.failure
       return is
     } catch (error) {

@@ -27,15 +27,15 @@ function compose(bindings: Bindings): Gate {
   const config = parseConfig(bindings)
   const random = randomText((bytes) => crypto.getRandomValues(bytes))
   const refuse = makeRefuse(requestIds(random.text(12)))
+  const cache = makeLocationCache(() => caches.default, log)
   const core = makeCore({ url: config.coreUrl, keys: config.keys.edgeCore, clock })
-  const campaigns = makeCampaigns(core, config.keys.campaignId, clock)
+  const campaigns = makeCampaigns(core, cache, config.keys.campaignId, clock)
   const logins = makeLogins(config.login, clock)
   const runner = restRunner({
     ...config.redis,
     timeoutMs: limits.arbiterCallTimeoutMs,
     fetch: (input, init) => fetch(input, init),
   })
-  const cache = makeLocationCache(() => caches.default, log)
   const holders = makeHolders({ runner, cache, log })
   const groups = new GroupCommit({ runner, log, clock })
   const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
