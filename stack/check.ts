@@ -23,6 +23,11 @@ const STEPS: Step[] = [
   { name: 'format, lint, layering', args: [`${BIN}/biome`, 'check'], needs: 'biome.json' },
   { name: 'types: core, lua, stack, tests', args: [`${BIN}/tsc`, '-p', '.'], needs: 'tsconfig.json' },
   { name: 'types: edge', args: [`${BIN}/tsc`, '-p', 'edge'], needs: 'edge/tsconfig.json' },
+  {
+    name: 'types: tests of the edge',
+    args: [`${BIN}/tsc`, '-p', 'edge/tsconfig.test.json'],
+    needs: 'edge/tsconfig.test.json',
+  },
   { name: 'types: site', args: [`${BIN}/tsc`, '-p', 'edge/site'], needs: 'edge/site/tsconfig.json' },
   { name: 'types: console', args: [`${BIN}/tsc`, '-p', 'core/console'], needs: 'core/console/tsconfig.json' },
   {
