@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isNetwork } from './address.ts'
 import { isRateLimit } from './rate.ts'
 
 /**
@@ -8,8 +9,8 @@ import { isRateLimit } from './rate.ts'
 
 const entriesMax = 1_000
 const name = z.string().min(1).max(256)
-/** An address or a network, such as 192.0.2.0/24 or 2001:db8::/48; the edge refuses to guess at a malformed one. */
-const network = z.string().regex(/^[0-9a-fA-F.:]{2,45}(\/\d{1,3})?$/, 'an address or a network')
+/** An address or a network, such as 192.0.2.0/24 or 2001:db8::/48. */
+const network = z.string().max(49).refine(isNetwork, 'an address or a network, such as 192.0.2.0/24')
 const networks = z.array(network).max(entriesMax)
 
 const limitShape = z

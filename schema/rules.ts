@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { guardsShape } from './guards.ts'
 import { limits } from './limits.ts'
 
 /** Shapes of a campaign's rules (GV3), as they stand in a rule version, in requests and in answers. */
@@ -36,6 +37,8 @@ export const rulesShape = z
     validity: validityShape,
     /** What happens to accepted, not yet delivered claims when the campaign is paused or voided (A4 §12.3). */
     in_flight: z.enum(['continue', 'cancel']).default('continue'),
+    /** What guards the campaign's claims beside the arbiter. */
+    guards: guardsShape.optional(),
   })
   .strict()
 export type Rules = z.infer<typeof rulesShape>

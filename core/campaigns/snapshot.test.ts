@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { gateKey } from '../../lua/keys.ts'
+import type { Guards } from '../../schema/guards.ts'
 import type { CampaignSnapshot } from '../../schema/view.ts'
 import { connect } from '../connect.ts'
 import type { Deps } from '../deps.ts'
@@ -14,7 +15,7 @@ before(async () => {
 })
 after(() => rig.close())
 
-async function make(steps: string[], bucketCount = 1): Promise<string> {
+async function make(steps: string[], bucketCount = 1, guards?: Guards): Promise<string> {
   const made = await rig.post('operator:olga', '/admin/v1/campaigns', {
     name: 'view',
     quota: 20,
@@ -26,6 +27,7 @@ async function make(steps: string[], bucketCount = 1): Promise<string> {
     rules: {
       benefit: { kind: 'fixed_price', price: { currency: 'JPY', minor: '100' } },
       validity: { kind: 'days', days: 1 },
+      ...(guards && { guards }),
     },
   })
   const id = made.body['id'] as string
@@ -69,6 +71,20 @@ test('the public learns of a campaign once it was approved, and not of one that 
     [['submit', 'approve', 'publish', 'pause'], 'PAUSED'],
   ] as const)
     assert.equal((await ask(await make([...steps]))).body['state'], state)
+})
+
+test('a snapshot carries the guards of the campaign’s rules, as they were written', async () => {
+  const guards: Guards = {
+    limits: { token: { user: { count: 1, per_ms: 1_000 } } },
+    turnstile: true,
+    rollout: { basis_points: 500, regions: ['CN'] },
+    audience: { users: ['tester'] },
+    blocked: { networks: ['192.0.2.0/24', '2001:db8::/48'] },
+    risk: { rules: [{ kind: 'velocity', of: 'user', count: 5, per_ms: 60_000, score: 10 }], review_at: 10 },
+  }
+  const id = await make(['submit', 'approve'], 1, guards)
+  assert.deepEqual((await ask(id)).body['guards'], guards)
+  assert.equal((await ask(await make(['submit', 'approve']))).body['guards'], undefined)
 })
 
 test('a snapshot has what the edge derives its view from', async () => {

@@ -109,5 +109,6 @@ function snapshotOf({ campaign, rules }: RuledCampaign, soldOut: boolean): Campa
     validity: rules.validity,
     time_zone: campaign.timeZone,
     sold_out: soldOut,
+    ...(rules.guards === undefined ? {} : { guards: rules.guards }),
   }
 }

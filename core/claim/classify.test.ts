@@ -48,6 +48,18 @@ test('a known request keeps its outcome, whatever else would hold now', () => {
   assert.deepEqual(rulings, [{ kind: 'known', status: 'DELIVERED' }, { kind: 'undecidable' }])
 })
 
+test('a claim for review is held also where others are refused, and takes nothing of what they may have', () => {
+  const held = { ...claim('a', '1'), state: 'V' as const }
+  const standing = { ...nobody, capacity: 1, perUserLimit: 1 }
+  assert.deepEqual(classify([held, claim('a', '2')], 'c', standing), [
+    { kind: 'hold' },
+    { kind: 'issue', claimSeq: 1 },
+  ])
+  assert.deepEqual(classify([held], 'c', { ...standing, capacity: 0 }), [{ kind: 'hold' }])
+  const known: Standing['known'] = new Map([['1', { status: 'DELIVERED', campaignId: 'c' }]])
+  assert.deepEqual(classify([held], 'c', { ...standing, known }), [{ kind: 'known', status: 'DELIVERED' }])
+})
+
 test('of any claims, capacity and limits: never more than the quota or a limit, and no sequence twice', () => {
   const users = fc.constantFrom('a', 'b', 'c')
   fc.assert(

@@ -104,7 +104,7 @@ export function insertClaims(
   columns: Columns,
   now: string,
 ) {
-  const settledAt = status === 'PROCESSING' ? null : now
+  const settledAt = status === 'PROCESSING' || status === 'REVIEW' ? null : now
   return tx`
     INSERT INTO claims (user_id, request_id, campaign_id, bucket, rule_version, status, reason, coupon_id,
       entry_ms, entry_seq, key_fingerprint, params_fingerprint, token_id, accepted_at, settled_at)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { claim } from '../../lua/claim.ts'
 import { type Bucket, logKey } from '../../lua/keys.ts'
 import { inspect, snapshot } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
@@ -16,6 +17,7 @@ import { claimMetrics } from './metrics.ts'
 import { openRuleBook } from './rules.ts'
 import {
   type Accepted,
+  claimArgs,
   claimFor,
   forgeEntry,
   type Ground,
@@ -164,6 +166,28 @@ describe('issuing', () => {
     const order = new Map(accepted.map(({ requestId }, i) => [requestId, i]))
     const delivered = rows.filter(({ status }) => status === 'DELIVERED')
     assert.equal(Math.max(...delivered.map((row) => order.get(row.request_id)!)), 59)
+  })
+
+  it('a claim that the gate accepted for review is kept for a person, among others that become coupons (CL5)', async () => {
+    const bucket = await openCampaign(ground, { quota: 10, perUserLimit: 1 })
+    const args = people(3).map(claimArgs)
+    args[1] = { ...args[1]!, packed: `${args[1]!.packed.slice(0, -1)}V` }
+    const { verdicts } = await claim(ground.deps.runner, bucket, args)
+    assert.ok(verdicts.every(({ decision }) => decision === 'ACCEPTED'))
+    const entries = await entriesOf(bucket)
+    for (const careful of [false, true]) await deliverLog(bucket, entries, careful)
+    const rows = await claimsOf(bucket)
+    const statuses = Object.fromEntries(rows.map(({ user_id, status }) => [user_id, status]))
+    assert.deepEqual(statuses, { 'user-0': 'DELIVERED', 'user-1': 'REVIEW', 'user-2': 'DELIVERED' })
+    assert.equal(await countOf('coupons', bucket), 2)
+    assert.equal(await issuedOf(bucket), 2)
+    assert.equal(await countOf('compensations', bucket), 0)
+    const held = { userId: 'user-1', requestId: verdicts[1]!.requestId! }
+    assert.equal(await stateOf(bucket, held), 'V')
+    const [row] = await ground.sql`SELECT settled_at FROM claims WHERE request_id = ${held.requestId}`
+    assert.equal(row!['settled_at'], null)
+    const gate = await snapshot(ground.deps.runner, bucket)
+    assert.deepEqual([gate?.settled, gate?.entries, gate?.remaining], [2, 0, 7])
   })
 
   it('a request that stands twice in a batch is one coupon (case-I2)', async () => {

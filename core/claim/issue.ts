@@ -62,7 +62,8 @@ export async function issue(
   if (group.claims.length === 0) return { settlements: [], issued: 0, rejected: 0, undecidable: [] }
   if (group.kind === 'ballot') return recordEntries(ctx, bucket, group)
   const rules = await ctx.ruleBook(bucket.campaignId, group.ruleVersion)
-  const straight = !careful && rules.singlePerUser && rules.inFlight === 'continue'
+  const held = group.claims.some(({ state }) => state === 'V')
+  const straight = !careful && !held && rules.singlePerUser && rules.inFlight === 'continue'
   return ctx.pool.transaction((tx) =>
     straight
       ? issueStraight(tx, ctx.clock(), bucket, group, rules)
@@ -100,17 +101,20 @@ async function issueCarefully(
   const rulings = classify(claims, bucket.campaignId, standing)
   const issued: Outcome[] = []
   const rejected: Outcome[] = []
+  const held: Outcome[] = []
   const undecidable: LoggedClaim[] = []
   const settlements = rulings.map((ruling, i) => {
     const claim = claims[i]!
     if (ruling.kind === 'issue') issued.push(toIssue(claim, ruling.claimSeq, nowMs))
     else if (ruling.kind === 'reject')
       rejected.push({ claim, couponId: null, claimSeq: null, reason: ruling.reason })
+    else if (ruling.kind === 'hold') held.push({ claim, couponId: null, claimSeq: null, reason: null })
     else if (ruling.kind === 'undecidable') undecidable.push(claim)
     return settlement(claim, letterOf(ruling))
   })
   await Promise.all([
     writeRejected(tx, nowMs, bucket, ruleVersion, rejected),
+    writeHeld(tx, nowMs, bucket, ruleVersion, held),
     writeIssued(tx, nowMs, bucket, ruleVersion, rules, issued),
   ])
   return { settlements, issued: issued.length, rejected: rejected.length, undecidable }
@@ -182,6 +186,22 @@ async function writeRejected(
   ])
 }
 
+/** Nobody is told and nothing is owed yet: an operator or a timer decides (CL5). */
+async function writeHeld(
+  tx: Tx,
+  nowMs: number,
+  bucket: Bucket,
+  ruleVersion: number,
+  held: readonly Outcome[],
+): Promise<void> {
+  if (held.length === 0) return
+  const rows = columnsOf(held)
+  await Promise.all([
+    insertClaims(tx, bucket, ruleVersion, 'REVIEW', rows, new Date(nowMs).toISOString()),
+    insertLedger(tx, bucket.campaignId, { kind: 'claim.held', to: 'REVIEW' }, rows, nowMs),
+  ])
+}
+
 /** A ballot's entries are only recorded: the draw decides. */
 async function recordEntries(ctx: IssueContext, bucket: Bucket, group: Group): Promise<IssueResult> {
   const { claims, ruleVersion } = group
@@ -213,6 +233,7 @@ function letterOf(ruling: Ruling): Settlement['state'] {
       return 'D'
     case 'reject':
       return 'X'
+    case 'hold':
     case 'undecidable':
       return 'V'
     case 'known':

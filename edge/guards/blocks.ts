@@ -1,5 +1,5 @@
+import { type Address, Networks } from '../../schema/address.ts'
 import { deviceHashOf } from '../mac.ts'
-import { type Address, Networks } from './address.ts'
 
 /** Who is refused whatever else is true (CL5). Devices are compared by their hash, which is what tokens carry. */
 export interface BlockList {

@@ -1,5 +1,5 @@
+import { type Address, parseAddress, type Tiers, tiersOf } from '../../schema/address.ts'
 import type { Lifetime } from '../lifetime.ts'
-import { type Address, parseAddress, type Tiers, tiersOf } from './address.ts'
 import { type BlockList, isAddressBlocked } from './blocks.ts'
 import type { LocalLimits } from './localLimits.ts'
 import type { LocationLimit } from './location.ts'

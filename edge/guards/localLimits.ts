@@ -1,5 +1,5 @@
+import type { Tiers } from '../../schema/address.ts'
 import { bounds } from '../bounds.ts'
-import type { Tiers } from './address.ts'
 import { Buckets } from './buckets.ts'
 import { type CampaignRates, type LimitTier, limitTiers, type RouteLimits } from './limits.ts'
 

@@ -1,9 +1,9 @@
 import type { Redis } from '@upstash/redis/cloudflare'
+import { type Address, Networks } from '../../schema/address.ts'
 import { assertNever } from '../../schema/assert.ts'
 import type { Risk, RiskRule } from '../../schema/guards.ts'
 import { bounds } from '../bounds.ts'
 import { within } from '../lifetime.ts'
-import { type Address, Networks } from './address.ts'
 import type { Caller } from './localLimits.ts'
 import { storeAway } from './sharedLimits.ts'
 

@@ -86,6 +86,7 @@ describe('guards in a campaign’s rules', () => {
     const refused = [
       { limits: { token: { user: { count: 5, per_ms: 1_000, burst: 5 } } } },
       { blocked: { networks: ['example.org'] } },
+      { blocked: { networks: ['300.1.1.1'] } },
       { rollout: { percent: 5 } },
       { risk: { rules: [{ kind: 'moon_phase', score: 1 }] } },
     ]

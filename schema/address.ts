@@ -88,6 +88,27 @@ export function tiersOf(address: Address): Tiers {
   return { address: prefixOf(address, 64), network: prefixOf(address, 56), site: prefixOf(address, 48) }
 }
 
+interface Network {
+  address: Address
+  /** Of the eight groups, so 96 more than those of an IPv4 network. */
+  bits: number
+}
+
+function parseNetwork(text: string): Network | undefined {
+  const slash = text.indexOf('/')
+  const addressText = slash < 0 ? text : text.slice(0, slash)
+  const bitsText = slash < 0 ? undefined : text.slice(slash + 1)
+  const address = parseAddress(addressText)
+  if (address === undefined) return undefined
+  if (bitsText === undefined) return { address, bits: 128 }
+  const bits = Number(bitsText) + (addressText.includes(':') ? 0 : 96)
+  return /^\d{1,3}$/.test(bitsText) && bits <= 128 ? { address, bits } : undefined
+}
+
+export function isNetwork(text: string): boolean {
+  return parseNetwork(text) !== undefined
+}
+
 /** A list of addresses and networks, asked in as many look-ups as it has different lengths of prefixes. */
 export class Networks {
   readonly #prefixes = new Map<number, Set<string>>()
@@ -95,13 +116,10 @@ export class Networks {
   /** @throws on a text that is neither an address nor a network. */
   constructor(texts: readonly string[]) {
     for (const text of texts) {
-      const [addressText = '', bitsText] = text.split('/')
-      const address = parseAddress(addressText)
-      const offset = addressText.includes(':') ? 0 : 96
-      const bits = bitsText === undefined ? 128 : Number(bitsText) + offset
-      const wellFormed = bitsText === undefined || /^\d{1,3}$/.test(bitsText)
-      if (address === undefined || !wellFormed || bits > 128 || text.split('/').length > 2)
+      const network = parseNetwork(text)
+      if (network === undefined)
         throw new Error(`${JSON.stringify(text)} is neither an address nor a network`)
+      const { address, bits } = network
       const known = this.#prefixes.get(bits)
       if (known === undefined) this.#prefixes.set(bits, new Set([prefixOf(address, bits)]))
       else known.add(prefixOf(address, bits))
