@@ -1,4 +1,5 @@
 import { migrate } from '../schema/db/migrate.ts'
+import { startBallotKeeper } from './ballot/keeper.ts'
 import { startCompensator } from './claim/compensate.ts'
 import { startDrain } from './claim/drain.ts'
 import { registerClaimRoutes } from './claim/routes.ts'
@@ -35,6 +36,7 @@ async function main(): Promise<void> {
   const app = buildApp(deps, {
     isStopping: () => stopping,
     onOpened: parts.onOpened,
+    onDrawn: parts.onDrawn,
     also: (app) => registerClaimRoutes(app, deps, parts.streams),
   })
   const http = await startHttp(app, env.host, env.port)
@@ -59,6 +61,7 @@ async function main(): Promise<void> {
 interface Parts {
   streams: Streams
   onOpened(): void
+  onDrawn(): void
   /** Stopped first: what takes new work. */
   first: Running[]
   /** Stopped last: what finishes the work that the first ones left. */
@@ -78,6 +81,7 @@ function startParts(deps: Deps): Parts {
   })
   const guardian = startGuardian(deps)
   const keeper = startStockKeeper(deps)
+  const ballots = startBallotKeeper(deps, () => publisher.wake())
   return {
     streams,
     onOpened() {
@@ -85,7 +89,8 @@ function startParts(deps: Deps): Parts {
       guardian.nudge()
       keeper.nudge()
     },
-    first: [streams, drain, guardian, keeper],
+    onDrawn: ballots.wake,
+    first: [streams, drain, guardian, keeper, ballots],
     last: [publisher, compensator, hub],
   }
 }

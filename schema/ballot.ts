@@ -28,11 +28,14 @@ export interface Lot {
 
 /** All entrants in the order of the draw; the first `quota` have won. */
 export function drawLots(crypto: DrawCrypto, seed: string, entrants: readonly string[]): Lot[] {
-  return entrants
-    .map((entrant) => ({ entrant, lot: crypto.hmac(seed, entrant) }))
-    .sort((a, b) =>
-      a.lot < b.lot ? -1 : a.lot > b.lot ? 1 : a.entrant < b.entrant ? -1 : a.entrant > b.entrant ? 1 : 0,
-    )
+  return entrants.map((entrant) => ({ entrant, lot: crypto.hmac(seed, entrant) })).sort(compareLots)
+}
+
+/** The order of the draw. */
+export function compareLots(a: Lot, b: Lot): number {
+  if (a.lot !== b.lot) return a.lot < b.lot ? -1 : 1
+  if (a.entrant === b.entrant) return 0
+  return a.entrant < b.entrant ? -1 : 1
 }
 
 /** What is published after a draw. */

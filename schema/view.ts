@@ -18,6 +18,13 @@ export interface CampaignView {
   time_zone: string
   /** Claim tokens can be fetched from here on. */
   token_opens_at: string
+  /** Of a ballot: the hash of its seed, and after the draw how many took part. */
+  ballot?: BallotHint
+}
+
+export interface BallotHint {
+  seed_hash: string
+  entrants_count?: number
 }
 
 /** What the core tells the edge about a campaign; the view is derived from it at the moment of the answer. */
@@ -36,6 +43,7 @@ export interface CampaignSnapshot {
   time_zone: string
   /** All buckets are empty, at this epoch: a hint for the view only, never a decision. */
   sold_out: boolean
+  ballot?: BallotHint
   /** What guards its claims beside the arbiter; none when the rules say nothing of it. */
   guards?: Guards | undefined
 }

@@ -35,7 +35,7 @@ for (const [what, extra, at] of [
   ['no quota', { quota: 0 }, 'quota'],
   ['a fractional quota', { quota: 1.5 }, 'quota'],
   ['a quota beyond all bounds', { quota: 1e12 }, 'quota'],
-  ['a mode that is not offered', { mode: 'ballot' }, 'mode'],
+  ['a mode that is not offered', { mode: 'lottery' }, 'mode'],
   ['an unknown time zone', { time_zone: 'Mars/Olympus' }, 'time_zone'],
   ['a name of nothing', { name: '  ' }, 'name'],
   ['a name with a zero character', { name: 'a\0b' }, 'name'],

@@ -43,7 +43,7 @@ const minBuckets = (quota: number) => Math.ceil(quota / limits.bucketQuotaMax)
 export const newCampaignShape = z
   .object({
     name: lineOf(200),
-    mode: z.enum(['first_come', 'drip'], { error: 'first_come and drip are offered' }).default('first_come'),
+    mode: z.enum(['first_come', 'drip', 'ballot']).default('first_come'),
     quota: z.int().min(1).max(limits.campaignQuotaMax),
     per_user_limit: z.int().min(1).max(limits.perUserLimitMax),
     starts_at: instant,

@@ -11,7 +11,8 @@ export function registerInternalRoutes(app: CoreApp, deps: Deps, snapshots: Snap
     deps.identity.edge(c)
     const snapshot = await snapshots.get(campaignIdOf(c.req.param('id'), deps))
     if (snapshot === undefined) throw new Refused('CAMPAIGN_NOT_FOUND')
-    const etag = `"${snapshot.config_version}.${snapshot.state}.${snapshot.sold_out ? 1 : 0}"`
+    const drawn = snapshot.ballot?.entrants_count
+    const etag = `"${snapshot.config_version}.${snapshot.state}.${snapshot.sold_out ? 1 : 0}${drawn === undefined ? '' : `.${drawn}`}"`
     const headers = { ETag: etag, 'Cache-Control': `private, max-age=${Math.floor(limits.viewTtlMs / 1000)}` }
     if (c.req.header('If-None-Match') === etag) return c.body(null, 304, headers)
     return c.json(snapshot, 200, headers)

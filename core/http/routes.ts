@@ -2,6 +2,7 @@ import { makeSnapshots } from '../campaigns/snapshot.ts'
 import type { Deps } from '../deps.ts'
 import { registerAdminRoutes } from './admin.ts'
 import { createApp } from './app.ts'
+import { registerBallotRoutes } from './ballot.ts'
 import { registerCampaignRoutes } from './campaigns.ts'
 import { registerHealthRoutes } from './health.ts'
 import { registerInternalRoutes } from './internal.ts'
@@ -14,16 +15,22 @@ export interface AppOptions {
   isStopping(): boolean
   /** A campaign may take claims from now on: parts that look for such from time to time may look now. */
   onOpened?(): void
+  /** A ballot was drawn: its results may be carried out now. */
+  onDrawn?(): void
   /** Adds routes of parts that have more than `deps`. */
   also?(app: CoreApp): void
 }
 
 /** The core's whole HTTP side. */
-export function buildApp(deps: Deps, { isStopping, onOpened = () => undefined, also }: AppOptions): CoreApp {
+export function buildApp(
+  deps: Deps,
+  { isStopping, onOpened = () => undefined, onDrawn = () => undefined, also }: AppOptions,
+): CoreApp {
   const app = createApp(deps)
   registerAdminRoutes(app, deps)
   registerCampaignRoutes(app, deps, onOpened)
   registerStockRoutes(app, deps)
+  registerBallotRoutes(app, deps, onDrawn)
   registerInternalRoutes(app, deps, makeSnapshots(deps))
   also?.(app)
   registerHealthRoutes(app, deps, isStopping)
