@@ -24,11 +24,9 @@ const ballotShape = z
       entrants: z.array(hex).openapi({
         description: 'SHA-256 of `tidegate-ballot-entrant:CAMPAIGN:USER`, in ASCII order.',
       }),
-      winners: z
-        .array(hex)
-        .openapi({
-          description: 'Those with the lowest HMAC-SHA-256 of the entrant under the seed, in order.',
-        }),
+      winners: z.array(hex).openapi({
+        description: 'Those with the lowest HMAC-SHA-256 of the entrant under the seed, in order.',
+      }),
     }),
   ])
   .openapi('Ballot')
