@@ -32,8 +32,8 @@ export const bounds = {
   /** What a location's counter has said of a key is believed for so long. */
   locationOverMs: 1_000,
   locationKeysMax: 10_000,
-  /** One of so many claims is counted for its location; see edge/wrangler.toml. */
-  claimsPerLocationCount: 16,
+  /** One of so many requests is counted for its location; wrangler.toml has the limits. */
+  requestsPerLocationCount: 16,
 
   /** A look into the location's cache is given up after this. */
   cacheTimeoutMs: 200,

@@ -30,7 +30,7 @@ export function makeGuards(
     const location = new LocationLimit(platformRate, every, log)
     return { addressRequired, blocked, location, clock }
   }
-  const sampled = bounds.claimsPerLocationCount
+  const sampled = bounds.requestsPerLocationCount
   return {
     claim: new ClaimGuard({
       door: door(sampled),

@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { sealClaimToken } from '../../schema/tokens.ts'
 import { startGateway } from '../../stack/gateway/server.ts'
+import { temporaryFolder } from '../../stack/testing.ts'
 import { type Answer, type Campaign, World } from './world.ts'
 
 /** Limits in workerd (CL4): each part of them in a world whose other limits are wide. */
 
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const wide = ['token', 'claim', 'read']
   .flatMap((route) => [`${route}.user=100000/1m:50000`, `${route}.device=100000/1m:50000`])
   .join()
@@ -150,6 +155,31 @@ describe('limits', () => {
       assert.equal((await world.claim(campaign.id, { token: `${first}x`, key: 'k' })).status, 401)
     assert.equal((await world.claim(campaign.id, { token: first!, key: 'k' })).status, 202)
     assertLimited(await world.claim(campaign.id, { token: second!, key: 'k' }))
+  })
+})
+
+describe('limits of a location', () => {
+  it('shed what comes to one campaign once the platform’s counter is over, and other campaigns go on', async () => {
+    const folder = temporaryFolder('wrangler')
+    const config = join(folder, 'wrangler.toml')
+    const low = readFileSync(join(ROOT, 'wrangler.toml'), 'utf8')
+      .replace('main = "', `main = "${ROOT}`)
+      .replace('directory = "', `directory = "${ROOT}`)
+      .replace('simple = { limit = 31250, period = 10 }', 'simple = { limit = 1, period = 60 }')
+    writeFileSync(config, low)
+    const world = await World.start({ config })
+    try {
+      const campaign = await world.campaign()
+      const deadline = Date.now() + 10_000
+      let answer = await ask(world, campaign, fresh())
+      assert.equal(answer.status, 201, answer.text)
+      // The counter is asked once in 16 requests.
+      while (answer.status === 201 && Date.now() < deadline) answer = await ask(world, campaign, fresh())
+      assert.ok(assertLimited(answer) <= 1_000)
+      assert.equal((await ask(world, await world.campaign(), fresh())).status, 201)
+    } finally {
+      await world.stop()
+    }
   })
 })
 

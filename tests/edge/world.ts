@@ -37,6 +37,8 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 export interface WorldOptions {
   /** Bindings over those that the world gives; functions of the world are not ready yet. */
   bindings?: Record<string, string>
+  /** Another wrangler.toml than the repository's. */
+  config?: string
 }
 
 export interface CampaignOptions {
@@ -114,24 +116,27 @@ export class World {
       () => discard(redis),
     ]
     try {
-      world.#worker = await startWorker({
-        UPSTASH_REDIS_REST_URL: gateway.url,
-        UPSTASH_REDIS_REST_TOKEN: keys.gatewayToken,
-        CORE_URL: core.url,
-        CLIENT_ADDRESS: 'optional',
-        // Wide for all tests but those of the limits: here all users have one device.
-        LIMITS: ['token', 'claim', 'read']
-          .flatMap((route) => [`${route}.user=100000/1m:50000`, `${route}.device=100000/1m:50000`])
-          .join(),
-        LOGIN_JWKS_URL: issuer.jwksUrl,
-        LOGIN_ISSUER,
-        LOGIN_AUDIENCE,
-        CLAIM_TOKEN_KEYS: keys.claimTokenKeys,
-        RECEIPT_KEYS: keys.receiptKeys,
-        CAMPAIGN_ID_KEYS: keys.campaignIdKeys,
-        EDGE_CORE_KEYS: keys.edgeCoreKeys,
-        ...options.bindings,
-      })
+      world.#worker = await startWorker(
+        {
+          UPSTASH_REDIS_REST_URL: gateway.url,
+          UPSTASH_REDIS_REST_TOKEN: keys.gatewayToken,
+          CORE_URL: core.url,
+          CLIENT_ADDRESS: 'optional',
+          // Wide for all tests but those of the limits: here all users have one device.
+          LIMITS: ['token', 'claim', 'read']
+            .flatMap((route) => [`${route}.user=100000/1m:50000`, `${route}.device=100000/1m:50000`])
+            .join(),
+          LOGIN_JWKS_URL: issuer.jwksUrl,
+          LOGIN_ISSUER,
+          LOGIN_AUDIENCE,
+          CLAIM_TOKEN_KEYS: keys.claimTokenKeys,
+          RECEIPT_KEYS: keys.receiptKeys,
+          CAMPAIGN_ID_KEYS: keys.campaignIdKeys,
+          EDGE_CORE_KEYS: keys.edgeCoreKeys,
+          ...options.bindings,
+        },
+        options.config,
+      )
     } catch (error) {
       await world.stop()
       throw error
@@ -261,8 +266,13 @@ export class World {
   }
 }
 
+const repositoryConfig = join(ROOT, 'wrangler.toml')
+
 /** The bundle in workerd, with these text bindings. */
-export async function startWorker(bindings: Record<string, string>): Promise<Service> {
+export async function startWorker(
+  bindings: Record<string, string>,
+  config = repositoryConfig,
+): Promise<Service> {
   const dir = temporaryFolder('edge')
   // The page is built by another command; the bundler wants its folder to be there.
   mkdirSync(join(ROOT, 'edge', 'site', 'public'), { recursive: true })
@@ -272,7 +282,7 @@ export async function startWorker(bindings: Record<string, string>): Promise<Ser
     dir,
     env: {
       TMPDIR: dir,
-      WORKER_CONFIG: join(ROOT, 'wrangler.toml'),
+      WORKER_CONFIG: config,
       WORKER_CACHE: join(ROOT, '.tidegate', 'bundles'),
       WORKER_BINDINGS: JSON.stringify(bindings),
     },
