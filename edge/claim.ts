@@ -25,6 +25,8 @@ export interface ClaimParts {
   readonly keys: Keyrings
   readonly logins: Logins
   readonly arbiter: Arbiter
+  /** For entries to a ballot, which are never sold out. */
+  readonly ballots: Arbiter
   readonly guard: ClaimGuard
   readonly random: RandomText
   readonly refuse: Refuse
@@ -79,14 +81,25 @@ export async function claim(
   }
 
   const packed = pack(parts.random.requestIdPart(), token, key, state)
-  const outcome = await parts.arbiter.decide(token, { userId: token.userId, packed }, lifetime)
+  const arbiter = token.terms === 'ballot' ? parts.ballots : parts.arbiter
+  const outcome = await arbiter.decide(token, { userId: token.userId, packed }, lifetime)
   return answer(parts, token, outcome)
 }
 
 /** The letter under which the arbiter records a claim of these terms; undefined: they are not this gate's. */
 function stateOf(terms: ClaimTerms): RecordState | undefined {
-  if (terms === 'stream') return 'A'
-  return terms === 'held' ? 'V' : undefined
+  switch (terms) {
+    case 'stream':
+      return 'A'
+    case 'held':
+      return 'V'
+    case 'ballot':
+      return 'B'
+    case 'direct':
+      return undefined
+    default:
+      return assertNever(terms, 'terms')
+  }
 }
 
 /** The claim as the arbiter takes it (schema/acceptance.ts). */

@@ -26,6 +26,8 @@ export type Outcome =
 
 export interface GroupCommitOptions {
   readonly runner: ScriptRunner
+  /** What a call asks the arbiter: to decide claims, or to record a ballot's entries. */
+  readonly arbitrate?: typeof claim
   readonly log: Log
   clock(): number
 }
@@ -110,7 +112,8 @@ export class GroupCommit {
     const { claims } = call
     try {
       const args = claims.map((waiter) => waiter.args)
-      const reply = await claim(this.#options.runner, lane.bucket, args)
+      const { runner, arbitrate = claim } = this.#options
+      const reply = await arbitrate(runner, lane.bucket, args)
       claims.forEach((waiter, i) => {
         waiter.settle({ kind: 'decided', verdict: reply.verdicts[i]!, reply, startedAtMs: call.startedAtMs })
       })

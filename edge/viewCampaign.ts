@@ -46,6 +46,7 @@ export function viewOf(snapshot: CampaignSnapshot, nowMs: number): CampaignView 
     validity: snapshot.validity,
     time_zone: snapshot.time_zone,
     token_opens_at: instant(snapshot.starts_at_ms - limits.tokenLeadMs),
+    ...(snapshot.ballot === undefined ? {} : { ballot: snapshot.ballot }),
   }
 }
 

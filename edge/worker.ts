@@ -1,3 +1,4 @@
+import { enterBallot } from '../lua/claim.ts'
 import { restRunner } from '../lua/runner.ts'
 import { limits } from '../schema/limits.ts'
 import { makeCampaigns } from './campaigns.ts'
@@ -39,9 +40,10 @@ function compose(bindings: Bindings): Gate {
   const holders = makeHolders({ runner, cache, log })
   const groups = new GroupCommit({ runner, log, clock })
   const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
+  const ballots = new GroupCommit({ runner, log, clock, arbitrate: enterBallot })
   const guards = makeGuards(config.guards, bindings, campaigns, log, clock)
   const parts: Parts = {
-    claim: { keys: config.keys, logins, arbiter, guard: guards.claim, random, refuse, clock },
+    claim: { keys: config.keys, logins, arbiter, ballots, guard: guards.claim, random, refuse, clock },
     issue: { campaigns, logins, keys: config.keys.claimToken, guard: guards.issue, random, refuse, clock },
     view: { campaigns, refuse, clock },
     personal: { core, logins, keys: config.keys.receipt, guard: guards.read, refuse, log, clock },

@@ -13,9 +13,19 @@ export interface Client {
     id: string,
     options: { reason?: string | undefined; version?: number | undefined },
   ): Promise<CampaignAnswer>
+  /** A change that is no state, or a ballot's draw; on the version given, or on the present one. */
+  amend(
+    path: AmendPath,
+    id: string,
+    options: { role: Role; body: object; version: number | undefined },
+  ): Promise<CampaignAnswer>
+  /** Any public path, without a login. */
+  show(path: string): Promise<unknown>
   /** Any reading path. */
   read<T>(path: string): Promise<T>
 }
+
+export type AmendPath = 'increases' | 'pace' | 'draw'
 
 export interface ClientOptions {
   core: string
@@ -66,6 +76,15 @@ export function makeClient({ core, login, key }: ClientOptions): Client {
       const headers = { ...newKey(), 'If-Match': etag ?? '' }
       const body = reason === undefined ? undefined : { reason }
       return (await call<CampaignAnswer>(roleOf(verb), 'POST', `${path}/${verb}`, body, headers)).answer
+    },
+    async amend(path, id, { role, body, version }) {
+      const campaign = `/admin/v1/campaigns/${encodeURIComponent(id)}`
+      const etag = version === undefined ? (await call(role, 'GET', campaign)).etag : `"${version}"`
+      const headers = { ...newKey(), 'If-Match': etag ?? '' }
+      return (await call<CampaignAnswer>(role, 'POST', `${campaign}/${path}`, body, headers)).answer
+    },
+    async show(path) {
+      return bodyOf(await send(`${core}${path}`, { signal: AbortSignal.timeout(timeoutMs) }))
     },
     async read<T>(path: string) {
       return (await call<T>('operator', 'GET', path)).answer

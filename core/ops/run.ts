@@ -4,7 +4,8 @@ import { parseArgs } from 'node:util'
 import { isCampaignVerb } from '../campaigns/permissions.ts'
 import type { CampaignAnswer } from '../campaigns/shapes.ts'
 import { type Role, roles } from '../http/identity.ts'
-import { type Client, makeClient } from './client.ts'
+import { verifyRecord } from './ballot.ts'
+import { type AmendPath, type Client, makeClient } from './client.ts'
 import { demoCampaign } from './demo.ts'
 import { exitCodes, OpsError } from './errors.ts'
 import { mintLocalLogin } from './localLogin.ts'
@@ -38,6 +39,10 @@ const options = {
   quota: { type: 'string' },
   hours: { type: 'string' },
   name: { type: 'string' },
+  campaign: { type: 'string' },
+  amount: { type: 'string' },
+  pace: { type: 'string' },
+  burst: { type: 'string' },
   'opens-in': { type: 'string' },
 } as const
 type Values = ReturnType<typeof parse>['values']
@@ -88,6 +93,8 @@ async function dispatch(call: Call): Promise<void> {
       )
     case 'audit':
       return show(call, `/admin/v1/audit${query(call.values, ['target', 'limit', 'cursor'])}`)
+    case 'ballot':
+      return ballot(call, second, third)
     case 'demo':
       return demo(call)
     default:
@@ -110,8 +117,19 @@ async function printToken({ io, values }: Call): Promise<void> {
 async function campaign(call: Call, verb: string | undefined, id: string | undefined): Promise<void> {
   const { io, values } = call
   const client = clientOf(call)
-  if (verb === 'create') return printCampaign(call, await client.create(readCampaign(io, values.file)))
+  if (verb === 'create') return printCampaign(call, await client.create(readJson(io, values.file)))
   if (verb === 'list') return list(call, client)
+  if (verb === 'increase') {
+    const body = { amount: whole(needed(values.amount, '--amount'), '--amount'), reason: values.reason }
+    return printCampaign(call, await amend(call, 'increases', id, body, 'approver'))
+  }
+  if (verb === 'pace') {
+    const perSecond = needed(values.pace, '--pace (a number per second, or none)')
+    const burst = values.burst ?? perSecond
+    const pace =
+      perSecond === 'none' ? null : { per_second: whole(perSecond, '--pace'), burst: whole(burst, '--burst') }
+    return printCampaign(call, await amend(call, 'pace', id, { pace, reason: values.reason }, 'operator'))
+  }
   const path = `/admin/v1/campaigns/${encodeURIComponent(id ?? '')}`
   if (verb === 'show') {
     needed(id, 'the campaign’s id')
@@ -125,6 +143,29 @@ async function campaign(call: Call, verb: string | undefined, id: string | undef
     version,
   })
   printCampaign(call, answer)
+}
+
+function amend(call: Call, path: AmendPath, id: string | undefined, body: object, role: Role) {
+  const { version } = call.values
+  return clientOf(call).amend(path, needed(id, 'the campaign’s id'), {
+    role,
+    body,
+    version: version === undefined ? undefined : whole(version, '--version'),
+  })
+}
+
+async function ballot(call: Call, verb: string | undefined, id: string | undefined): Promise<void> {
+  const { io, values } = call
+  if (verb === 'draw')
+    return printCampaign(call, await amend(call, 'draw', id, { reason: values.reason }, 'operator'))
+  if (verb !== 'verify') throw new OpsError('usage', `There is no command ballot ${verb ?? ''}.`)
+  const record =
+    values.campaign === undefined
+      ? readJson(io, values.file)
+      : await clientOf(call).show(`/v1/campaigns/${encodeURIComponent(values.campaign)}/ballot`)
+  const { entrants, winners } = verifyRecord(record)
+  if (values.json) io.out(JSON.stringify({ holds: true, entrants, winners }))
+  else io.out(`The draw holds: ${winners} winners of ${entrants} entrants follow from the published seed.`)
 }
 
 async function list(call: Call, client: Client): Promise<void> {
@@ -203,7 +244,7 @@ function localCore(home: string): string {
   )
 }
 
-function readCampaign(io: OpsIo, file: string | undefined): unknown {
+function readJson(io: OpsIo, file: string | undefined): unknown {
   const from = needed(file, '--file')
   let content: string
   try {

@@ -7,10 +7,16 @@ export const usage = `Operator's commands. Usage: npm run ops -- COMMAND [option
 
   campaign create --file F          makes a draft from a JSON file ("-": standard input)
   campaign submit|approve|reject|publish|pause|resume|end|void ID [--reason TEXT] [--version N]
+  campaign increase ID --amount N --reason TEXT      adds coupons (an approver, not the maker)
+  campaign pace ID --pace N|none [--burst N]         how many it accepts a second
   campaign show ID
   campaign list [--limit N] [--cursor C]
   inventory ID                      where its stock is
   audit [--target ID] [--limit N]   commands, done and refused, newest first
+
+  ballot draw ID [--reason TEXT]    draws a ballot whose window is over
+  ballot verify --campaign ID       runs its published draw again, here
+  ballot verify --file F            the same, offline ("-": standard input)
 
   demo [--quota N] [--limit N] [--opens-in S] [--hours H] [--name TEXT]
       Creates, submits, approves and publishes a demo campaign.
