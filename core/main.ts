@@ -12,6 +12,7 @@ import { startHttp } from './http/server.ts'
 import { startHub } from './notify/hub.ts'
 import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
+import { makeRecovery } from './recovery/recover.ts'
 import { startStockKeeper } from './stock/keeper.ts'
 
 /**
@@ -79,7 +80,7 @@ function startParts(deps: Deps): Parts {
       if (rejected > 0) compensator.wake()
     },
   })
-  const guardian = startGuardian(deps)
+  const guardian = startGuardian(deps, { recover: makeRecovery(deps) })
   const keeper = startStockKeeper(deps)
   const ballots = startBallotKeeper(deps, () => publisher.wake())
   return {

@@ -163,7 +163,7 @@ describe('the guardian', () => {
       await ground.redis.restore(gateKey(bucket), 0, gate!, 'REPLACE')
       await ground.redis.restore(usersKey(bucket), 0, users!, 'REPLACE')
       await renewLease(ground.deps.runner, bucket, 0, true)
-      await untilWithheld(ground, bucket, 'identity_broken')
+      await untilWithheld(ground, bucket, 'redis_forgot')
     })
   })
 
@@ -178,7 +178,7 @@ describe('the guardian', () => {
       const renewed = async () => (await snapshot(ground.deps.runner, bucket))!.leaseUntilMs > seen
       await until(renewed, 'not renewed', 10_000)
       await ground.redis.restore(gateKey(bucket), 0, gate!, 'REPLACE')
-      await untilWithheld(ground, bucket, 'identity_broken')
+      await untilWithheld(ground, bucket, 'redis_forgot')
     })
   })
 

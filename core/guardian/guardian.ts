@@ -1,26 +1,37 @@
 import type { Logger } from 'pino'
 import { renewLease } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
-import type { TailPolicy } from '../../schema/rules.ts'
 import { reconcileGates } from '../campaigns/gates.ts'
 import { causeOf } from '../claim/failures.ts'
 import { type Alarm, makeAlarm, within } from '../claim/patience.ts'
 import type { Deps, Running } from '../deps.ts'
+import { findActive } from './active.ts'
 import { checkIdentity, type Finding, type PrimedBucket } from './identity.ts'
 import { type Incarnation, isSameLife, readIncarnation } from './incarnation.ts'
 import { type Lag, readLag } from './lag.ts'
-import { reasonToWithhold } from './lease.ts'
+import { isRecoverable, type Loss, reasonToWithhold } from './lease.ts'
 import { type GuardianMetrics, guardianMetrics } from './metrics.ts'
 import {
+  type BucketView,
+  believe,
   findFinal,
   forgetFinding,
   isCheckDue,
   noteStranded,
   updateWatchList,
+  viewOf,
   type Watched,
 } from './watchList.ts'
 
 export type GuardianDeps = Pick<Deps, 'db' | 'redis' | 'runner' | 'log' | 'clock' | 'metrics'>
+
+export interface GuardianOptions {
+  /**
+   * Called with a bucket whose loss the ledger can make good, once at a time for each.
+   * @returns whether it is to be checked again now.
+   */
+  recover?(bucket: PrimedBucket, loss: Loss): Promise<boolean>
+}
 
 /** Buckets looked at together: they share a connection with everyone else. */
 const atOnceMax = 64
@@ -34,6 +45,8 @@ const stopMs = 3_000
  */
 export class Guardian implements Running {
   readonly #deps: GuardianDeps
+  readonly #recover: GuardianOptions['recover']
+  readonly #recovering = new Set<Watched>()
   readonly #log: Logger
   readonly #metrics: GuardianMetrics
   readonly #abort = new AbortController()
@@ -46,8 +59,9 @@ export class Guardian implements Running {
   #checking: Promise<void> | undefined
   readonly #running: Promise<void>
 
-  constructor(deps: GuardianDeps) {
+  constructor(deps: GuardianDeps, options: GuardianOptions = {}) {
     this.#deps = deps
+    this.#recover = options.recover
     this.#log = deps.log.child({ part: 'guardian' })
     this.#metrics = guardianMetrics(deps.metrics)
     this.#running = this.#run()
@@ -56,6 +70,11 @@ export class Guardian implements Running {
   /** Has it look now, as after a publication. */
   nudge(): void {
     this.#alarm.wake()
+  }
+
+  /** What this process does with each bucket, and why. */
+  view(): BucketView[] {
+    return [...this.#watched.values()].map(viewOf)
   }
 
   async stop(): Promise<void> {
@@ -141,7 +160,7 @@ export class Guardian implements Running {
     }
   }
 
-  /** Checks against the ledger what was not found to hold in this life of Redis yet. */
+  /** Checks against the ledger what was not found to hold in this life of Redis yet, and the rest from time to time. */
   async #check(): Promise<void> {
     const now = performance.now()
     const due = [...this.#watched.values()].filter((one) => isCheckDue(one, now))
@@ -157,13 +176,30 @@ export class Guardian implements Running {
         due.map(({ bucket }) => bucket),
       )
       if (!isSameLife(life, this.#life!)) return
+      const tookMs = performance.now() - now
       due.forEach((one, i) => {
-        this.#note(one, findings[i]!)
+        if (believe(one, findings[i]!, performance.now(), tookMs)) this.#note(one, findings[i]!)
+        this.#heal(one)
       })
       if (findings.some(({ holds }) => holds)) this.#alarm.wake()
     } catch (error) {
       this.#log.warn({ cause: causeOf(error) }, 'buckets could not be checked against the ledger')
     }
+  }
+
+  #heal(one: Watched): void {
+    const { finding } = one
+    if (finding === undefined || finding.holds || !isRecoverable(finding.why)) return
+    if (this.#recover === undefined || this.#recovering.has(one)) return
+    this.#recovering.add(one)
+    this.#recover(one.bucket, finding.why)
+      .then((again) => {
+        if (!again) return
+        forgetFinding(one)
+        this.#alarm.wake()
+      })
+      .catch((error) => this.#log.warn({ cause: causeOf(error) }, 'a recovery failed and is tried again'))
+      .finally(() => this.#recovering.delete(one))
   }
 
   #note(one: Watched, finding: Finding): void {
@@ -235,40 +271,6 @@ export class Guardian implements Running {
   }
 }
 
-export function startGuardian(deps: GuardianDeps): Guardian {
-  return new Guardian(deps)
-}
-
-/** Stock that arrived since a bucket's last two renewals may be missing in what is known of both its ends. */
-const movedLatelyMs = 2.5 * limits.leaseRenewEveryMs
-
-interface ActiveRow {
-  campaign_id: string
-  bucket: number
-  primed_at: Date
-  mode: string
-  tail_policy: TailPolicy
-  elsewhere: number
-}
-
-async function findActive({ db, clock }: GuardianDeps): Promise<PrimedBucket[]> {
-  const rows = await db.admin.sql<ActiveRow[]>`
-    SELECT b.campaign_id, b.bucket, b.primed_at, c.mode, c.tail_policy,
-      s.unallocated + coalesce(t.open, 0) AS elsewhere
-    FROM buckets b
-    JOIN campaigns c USING (campaign_id)
-    JOIN campaign_stock s USING (campaign_id)
-    LEFT JOIN (
-      SELECT campaign_id, sum(coalesce(amount, requested))::bigint AS open FROM transfers
-      WHERE state <> 'DEPOSITED' OR updated_at > ${new Date(clock() - movedLatelyMs)} GROUP BY campaign_id
-    ) t USING (campaign_id)
-    WHERE c.state = 'ACTIVE' AND b.primed_at IS NOT NULL`
-  return rows.map((row) => ({
-    campaignId: row.campaign_id,
-    bucket: row.bucket,
-    primedAtMs: row.primed_at.getTime(),
-    ballot: row.mode === 'ballot',
-    tailPolicy: row.tail_policy,
-    elsewhere: row.elsewhere,
-  }))
+export function startGuardian(deps: GuardianDeps, options: GuardianOptions = {}): Guardian {
+  return new Guardian(deps, options)
 }

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { type Bucket, logKey } from '../../lua/keys.ts'
+import { type Bucket, logKey, movesKey } from '../../lua/keys.ts'
 import { type BucketSnapshot, snapshot } from '../../lua/stock.ts'
 import type { TailPolicy } from '../../schema/rules.ts'
 import { groupEntries } from '../claim/batch.ts'
@@ -16,11 +16,13 @@ export interface PrimedBucket extends Bucket {
   tailPolicy: TailPolicy
   /** Stock of its campaign that is in no bucket: unallocated, or in transit. */
   elsewhere: number
+  /** By the ledger; a rebuild gives it another. */
+  epoch: number
 }
 
 export type Finding =
   | { holds: true }
-  | { holds: false; why: 'gate_missing' | 'backlog' | 'identity_broken'; detail: string }
+  | { holds: false; why: 'gate_missing' | 'redis_forgot' | 'backlog' | 'identity_broken'; detail: string }
 
 /** With more than this in the log the drain is waited for: the check holds all of it in memory. */
 const entriesMax = 2_000
@@ -29,6 +31,8 @@ const pageEntries = 200
 const countTimeoutMs = 120_000
 /** A claim can't be older than its gate, whatever the clocks of Redis and of the core. */
 const clocksApartMs = 86_400_000
+/** A transfer holds a bucket's row for some calls to Redis. */
+const rowWaitMs = 2_000
 
 interface Logged {
   userId: string
@@ -37,49 +41,98 @@ interface Logged {
   position: number
 }
 
+/** What the ledger knows of a bucket beside its claims. */
+interface Promised {
+  /** Compensations that Redis has carried out. */
+  returned: number
+  /** With the transfers that the gate did and the ledger has not recorded yet. */
+  allocated: number
+}
+
 /**
- * Whether buckets in Redis are what the ledger makes them: accepted = the ledger's claims up to the watermark + what
- * only the log knows yet. It holds after a plain restart, and while claims flow; it does not after anything that
- * made Redis forget acceptances that the ledger has. The log is read after the snapshot and before the ledger, so
- * that a claim on its way from one to the other is seen at least once, and by its request id only once.
+ * Whether buckets in Redis are what the ledger makes them, at one instant of Redis (the watermark): accepted = the
+ * ledger's claims up to it + what only the log knows yet; no compensation and no transfer that the ledger counts is
+ * missing. It holds after a plain restart, and while claims flow; it does not after anything that made Redis forget.
+ * The log is read after the snapshot and before the ledger, so that a claim on its way from one to the other is seen
+ * at least once, and by its request id only once.
  */
 export async function checkIdentity(
   deps: IdentityDeps,
   buckets: readonly PrimedBucket[],
 ): Promise<Finding[]> {
   const snapshots: (BucketSnapshot | undefined)[] = []
+  const promised: Promised[] = []
   const logs: Logged[][] = []
   for (const bucket of buckets) {
-    const shot = await snapshot(deps.runner, bucket)
+    const [shot, known] = await compareStock(deps, bucket)
     snapshots.push(shot)
+    promised.push(known)
     logs.push(isCountable(bucket, shot) ? await readLog(deps.redis, bucket, shot.watermark) : [])
   }
   const counts = await countClaims(deps, buckets, snapshots, logs)
-  return buckets.map((bucket, i) => judge(bucket, snapshots[i], counts[i]!))
+  return buckets.map((bucket, i) => judge(bucket, snapshots[i], promised[i]!, counts[i]!))
+}
+
+/**
+ * The gate, and what the ledger says of its stock. A transfer holds the bucket's row from before it asks Redis until
+ * it stands in the ledger: while we hold it, only one that a crash left in between can be in one and not in the other,
+ * and the gate says which. A compensation is carried out before it is recorded, so the ledger is read first.
+ */
+function compareStock(
+  { db, redis, runner }: IdentityDeps,
+  bucket: PrimedBucket,
+): Promise<[BucketSnapshot | undefined, Promised]> {
+  const { campaignId, bucket: number } = bucket
+  return db.admin.transaction(async (tx) => {
+    await tx`SELECT set_config('lock_timeout', ${String(rowWaitMs)}, true)`
+    const [row] = await tx<Promised[]>`
+      SELECT b.allocated, (
+          SELECT count(*) FROM compensations k WHERE k.campaign_id = b.campaign_id AND k.bucket = b.bucket
+            AND k.state IN ('APPLIED', 'CLOSED')
+        ) AS returned
+      FROM buckets b WHERE b.campaign_id = ${campaignId} AND b.bucket = ${number}
+      FOR SHARE OF b`
+    const open = await tx<{ transfer_id: string }[]>`
+      SELECT transfer_id FROM transfers
+      WHERE campaign_id = ${campaignId} AND ((state = 'PLANNED' AND from_bucket = ${number})
+        OR (state = 'WITHDRAWN' AND to_bucket = ${number}))`
+    const shot = await snapshot(runner, bucket)
+    const ids = open.map(({ transfer_id }) => transfer_id)
+    const done = ids.length === 0 ? [] : await redis.hmget(movesKey(bucket), ...ids)
+    const unrecorded = done.reduce((sum, move) => sum + Number(move ?? 0), 0)
+    return [shot, { returned: row?.returned ?? 0, allocated: (row?.allocated ?? 0) + unrecorded }]
+  })
 }
 
 function isCountable(bucket: PrimedBucket, shot: BucketSnapshot | undefined): shot is BucketSnapshot {
   return shot !== undefined && !bucket.ballot && shot.entries <= entriesMax
 }
 
-function judge(bucket: PrimedBucket, shot: BucketSnapshot | undefined, counted: number): Finding {
+function judge(
+  bucket: PrimedBucket,
+  shot: BucketSnapshot | undefined,
+  promised: Promised,
+  counted: number,
+): Finding {
   if (shot === undefined)
     return { holds: false, why: 'gate_missing', detail: 'the gate is gone; it needs a rebuild' }
+  const broken = (detail: string): Finding => ({ holds: false, why: 'identity_broken', detail })
+  const forgot = (detail: string): Finding => ({ holds: false, why: 'redis_forgot', detail })
   if (shot.allocated !== shot.remaining + shot.accepted - shot.returned)
-    return {
-      holds: false,
-      why: 'identity_broken',
-      detail: `allocated ${shot.allocated} is not remaining ${shot.remaining} + accepted ${shot.accepted} − returned ${shot.returned}`,
-    }
+    return broken(
+      `allocated ${shot.allocated} is not remaining ${shot.remaining} + accepted ${shot.accepted} − returned ${shot.returned}`,
+    )
   if (bucket.ballot) return { holds: true }
   if (shot.entries > entriesMax)
     return { holds: false, why: 'backlog', detail: `${shot.entries} entries must be drained first` }
-  if (shot.accepted !== counted)
-    return {
-      holds: false,
-      why: 'identity_broken',
-      detail: `Redis accepted ${shot.accepted}, the ledger and the log have ${counted}`,
-    }
+  if (shot.accepted < counted)
+    return forgot(`Redis accepted ${shot.accepted}, the ledger and the log have ${counted}`)
+  if (shot.accepted > counted)
+    return broken(`Redis accepted ${shot.accepted}, the ledger and the log have only ${counted}`)
+  if (shot.returned < promised.returned)
+    return forgot(`Redis returned ${shot.returned}, the ledger has ${promised.returned} returned`)
+  if (shot.allocated !== promised.allocated)
+    return forgot(`Redis was given ${shot.allocated}, the ledger gave it ${promised.allocated}`)
   return { holds: true }
 }
 
@@ -121,7 +174,7 @@ async function countClaims(
         SELECT b.n, count(*) AS claims
         FROM b JOIN claims c ON c.campaign_id = b.campaign_id AND c.bucket = b.bucket
           AND (c.entry_ms, c.entry_seq) <= (b.ms, b.seq)
-        WHERE c.entry_ms >= ${oldestMs}
+        WHERE c.entry_ms >= ${oldestMs} AND c.entry_seq >= 0
         GROUP BY b.n
       ), dead AS (
         SELECT b.n, sum(CASE WHEN d.position < 0 THEN greatest(0, cardinality(d.fields) / 2 - 1) ELSE 1 END)::bigint

@@ -39,9 +39,19 @@ test('a life of Redis ends with its id, or when its offset falls', () => {
 
 test('a bucket is final only when every other of its campaign is known to be empty', () => {
   const watched = (campaignId: string, bucket: number, remaining?: number): Watched => ({
-    bucket: { campaignId, bucket, primedAtMs: 0, ballot: false, tailPolicy: 'rebalance', elsewhere: 0 },
+    bucket: {
+      campaignId,
+      bucket,
+      primedAtMs: 0,
+      ballot: false,
+      tailPolicy: 'rebalance',
+      elsewhere: 0,
+      epoch: 1,
+    },
     finding: undefined,
     checkDueAt: 0,
+    recheckAt: 0,
+    doubted: false,
     lease: remaining === undefined ? undefined : ({ remaining } as NonNullable<Watched['lease']>),
     withheld: undefined,
     stranded: undefined,

@@ -6,16 +6,41 @@ export type Withheld =
   | 'redis_incarnation_changed'
   | 'not_checked_yet'
   | 'gate_missing'
+  | 'redis_forgot'
   | 'backlog'
   | 'identity_broken'
   | 'drain_lag'
   | 'oldest_unsettled'
 
+/** A loss of Redis that the ledger can make good. */
+export type Loss = Extract<Withheld, 'gate_missing' | 'redis_forgot'>
+
+export function isRecoverable(why: Withheld): why is Loss {
+  return why === 'gate_missing' || why === 'redis_forgot'
+}
+
+/** For people: what it means, and what ends it. */
+export const withheldWords: Record<Withheld | 'postgres_away' | 'redis_away', string> = {
+  redis_evicts: 'Redis may throw data away: set its maxmemory-policy to noeviction.',
+  redis_incarnation_changed:
+    'Redis restarted or failed over: its state is being compared with the ledger; wait.',
+  not_checked_yet: 'This process has just begun to watch it and compares it with the ledger; wait.',
+  gate_missing: 'Redis lost it: it is rebuilt from the ledger as soon as its log is drained.',
+  redis_forgot: 'Redis is behind the ledger: it is rebuilt from the ledger as soon as its log is drained.',
+  backlog: 'Too much waits in its log to compare it with the ledger: the drain must get on first.',
+  identity_broken:
+    'Redis has more than the ledger can account for: look for the cause, then rebuild it by npm run ops -- rebuild.',
+  drain_lag: 'Too many accepted claims wait to be delivered: see whether the drain runs.',
+  oldest_unsettled: 'An accepted claim waits too long for its delivery: see whether the drain runs.',
+  postgres_away: 'Postgres does not answer.',
+  redis_away: 'Redis does not answer.',
+}
+
 /** What is known of a bucket at the moment of the decision. */
 export interface Condition {
   evictionPolicy: string | undefined
   /** The last check of this bucket in this life of Redis: true when it held; undefined before the first. */
-  finding: true | 'gate_missing' | 'backlog' | 'identity_broken' | undefined
+  finding: true | 'gate_missing' | 'redis_forgot' | 'backlog' | 'identity_broken' | undefined
   /** This process has seen an earlier life of Redis. */
   livedBefore: boolean
   /** Entries in the log; undefined when there is no log, though the gate was primed. */

@@ -11,6 +11,10 @@ export interface Watched {
   finding: Finding | undefined
   /** By performance.now(). */
   checkDueAt: number
+  /** When it is compared with the ledger again although it held; by performance.now(). */
+  recheckAt: number
+  /** The last check didn't hold though the one before did: the next one is believed. */
+  doubted: boolean
   /** The last answer to a renewal in this life of Redis. */
   lease: Lease | undefined
   withheld: Withheld | 'postgres_away' | 'redis_away' | undefined
@@ -34,8 +38,45 @@ export function noteStranded(one: Watched, entries: number | undefined, nowMs: n
 /** Whether the bucket must be compared with the ledger now; `now` and `checkDueAt` are of performance.now(). */
 export function isCheckDue(one: Watched, now: number): boolean {
   if (now < one.checkDueAt) return false
-  if (one.finding === undefined || !one.finding.holds) return true
+  if (one.finding === undefined || !one.finding.holds || now >= one.recheckAt) return true
   return one.stranded !== undefined && !one.stranded.checked && now - one.stranded.sinceMs > strandedMs
+}
+
+/** A check reads the ledger's claims: it may take this part of the time, and not oftener than this. */
+const recheckEveryMs = 15_000
+const recheckCostFactor = 20
+
+/**
+ * Whether a check's finding counts. A bucket that held may just have a backlog, in which nothing can be said; and
+ * for whatever else is found with it, a second look at once must find it too.
+ */
+export function believe(one: Watched, finding: Finding, now: number, tookMs: number): boolean {
+  one.recheckAt = now + Math.max(recheckEveryMs, recheckCostFactor * tookMs)
+  const held = one.finding?.holds === true
+  if (held && !finding.holds) {
+    if (finding.why === 'backlog') return false
+    if (!one.doubted) {
+      one.doubted = true
+      one.recheckAt = now
+      return false
+    }
+  }
+  one.doubted = false
+  return true
+}
+
+/** What the guardian does with a bucket. */
+export interface BucketView {
+  bucket: PrimedBucket
+  withheld: Watched['withheld']
+  /** ms since the epoch, by the clock of Redis; undefined before the first renewal. */
+  leaseUntilMs: number | undefined
+  detail: string | undefined
+}
+
+export function viewOf({ bucket, withheld, lease, finding }: Watched): BucketView {
+  const detail = finding === undefined || finding.holds ? undefined : finding.detail
+  return { bucket, withheld, leaseUntilMs: lease?.leaseUntilMs, detail }
 }
 
 /** Takes on buckets that became active, and drops those that are no longer. */
@@ -49,6 +90,8 @@ export function updateWatchList(list: Map<string, Watched>, active: readonly Pri
         bucket,
         finding: undefined,
         checkDueAt: 0,
+        recheckAt: 0,
+        doubted: false,
         lease: undefined,
         withheld: undefined,
         stranded: undefined,
@@ -60,6 +103,7 @@ export function forgetFinding(one: Watched): void {
   one.finding = undefined
   one.lease = undefined
   one.checkDueAt = 0
+  one.doubted = false
   one.stranded = undefined
 }
 
