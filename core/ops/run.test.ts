@@ -8,6 +8,7 @@ import { keepKeys, type StackKeys } from '../../stack/keys.ts'
 import { temporaryFolder } from '../../stack/testing.ts'
 import { type HttpServer, startHttp } from '../http/server.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
+import { publishedCampaign } from '../stock/testing.ts'
 import { runOps } from './run.ts'
 
 let rig: Rig
@@ -149,4 +150,35 @@ test('a core that does not answer ends with 3', async () => {
   assert.equal(code, 3)
   assert.match(err, /does not answer/)
   assert.equal((await ops(['campaign', 'list'], { env: { TIDEGATE_CORE_URL: 'nonsense' } })).code, 2)
+})
+
+test('increase and pace change a running campaign, each by the role that may', async () => {
+  const { id } = (await json('demo', '--quota', '50')) as { id: string }
+  const more = await json('campaign', 'increase', id, '--amount', '7', '--reason', 'many came')
+  assert.equal(more['quota'], 57)
+  const paced = await json('campaign', 'pace', id, '--pace', '20', '--burst', '40')
+  assert.deepEqual(paced['pace'], { per_second: 20, burst: 40 })
+  assert.equal((await json('campaign', 'pace', id, '--pace', 'none'))['pace'], undefined)
+  const without = await ops(['campaign', 'increase', id, '--reason', 'x'])
+  assert.deepEqual([without.code, /--amount/.test(without.err)], [2, true])
+  assert.equal((await ops(['ballot', 'draw', id])).code, 1)
+})
+
+test('ballot verify runs a published draw again, from the core or from a file, and fails on a false one', async () => {
+  const { id } = await publishedCampaign(rig, { mode: 'ballot', quota: 2 })
+  const open = await ops(['ballot', 'verify', '--campaign', id])
+  assert.deepEqual([open.code, /no draw to verify/.test(open.err)], [1, true])
+  const sql = rig.deps.db.admin.sql
+  await sql`UPDATE campaigns SET ends_at = now() - interval '1 hour', starts_at = now() - interval '2 hours'
+    WHERE campaign_id = ${id}`
+  await json('campaign', 'end', id)
+  const drawn = await ops(['ballot', 'draw', id, '--reason', 'over'])
+  assert.equal(drawn.code, 0, drawn.err)
+  assert.deepEqual(await json('ballot', 'verify', '--campaign', id), { holds: true, entrants: 0, winners: 0 })
+  const record = await (await fetch(`${http.url}/v1/campaigns/${id}/ballot`)).text()
+  const offline = await ops(['ballot', 'verify', '--file', '-'], { stdin: record, home: '/nowhere' })
+  assert.deepEqual([offline.code, /The draw holds/.test(offline.last)], [0, true])
+  const forged = record.replace('"winners":[]', `"winners":["${'0'.repeat(64)}"]`)
+  const wrong = await ops(['ballot', 'verify', '--file', '-'], { stdin: forged, home: '/nowhere' })
+  assert.deepEqual([wrong.code, /does not hold/.test(wrong.err)], [1, true])
 })
