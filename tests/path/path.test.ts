@@ -87,7 +87,7 @@ describe('the whole path', () => {
   it('many keys of one user at once are one coupon (A4 §15.1-2)', async () => {
     const { campaignId, people } = await opened(10, 1)
     const again = await Promise.all(
-      Array.from({ length: 20 }, async () => {
+      Array.from({ length: 15 }, async () => {
         const login = await stack.mintLogin({ user: people[0]!.userId })
         const reply = await client.send(
           client.encode('POST', `/v1/campaigns/${campaignId}/claim-tokens`, {
