@@ -13,14 +13,14 @@ export type Limits = { readonly [route in LimitedRoute]: RouteLimits }
 
 /**
  * `platform` and `campaign` are per isolate; the others too for claims and reads, and everywhere together for
- * tokens. A user may come once a second for long, and a claim's burst is as wide as a retrying client needs.
+ * tokens. A user may come once a second for long, with a burst for clients that repeat what they have not heard.
  */
 const defaults: Record<LimitedRoute, Record<LimitTier, string>> = {
   token: {
     platform: '20000/1s',
     campaign: '10000/1s',
-    user: '30/10s:20',
-    device: '60/20s:40',
+    user: '120/1m:60',
+    device: '240/1m:120',
     address: '600/10s:300',
     network: '6000/10s:3000',
     site: '12000/10s:6000',
