@@ -82,10 +82,16 @@ export interface Tiers {
   readonly site: string | undefined
 }
 
+/** Built by hand and not by `prefixOf`: every claim pays for it. */
 export function tiersOf(address: Address): Tiers {
-  if (isIpv4(address))
-    return { address: prefixOf(address, 128), network: prefixOf(address, 120), site: undefined }
-  return { address: prefixOf(address, 64), network: prefixOf(address, 56), site: prefixOf(address, 48) }
+  const [g0, g1, g2, g3] = address as [number, number, number, number]
+  if (isIpv4(address)) {
+    const high = address[6]!
+    const low = address[7]!
+    return { address: `${high}.${low}`, network: `${high}.${low >> 8}`, site: undefined }
+  }
+  const site = `${g0}:${g1}:${g2}`
+  return { address: `${site}:${g3}`, network: `${site}:${g3 >> 8}`, site }
 }
 
 interface Network {
