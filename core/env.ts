@@ -48,6 +48,10 @@ const shape = z.object({
   CAMPAIGN_ID_KEYS: keys('the same as at the edge'),
   EDGE_CORE_KEYS: keys('the same as at the edge'),
   DATABASE_PREPARE: onOff(true, 'give true, or false behind a pooler in transaction mode'),
+  OUTBOUND_INSECURE: onOff(
+    false,
+    'give true, for tests only, to let webhooks and pushes go to http and private addresses',
+  ),
   LOG_LEVEL: z.enum(levels, { error: `give one of ${levels.join(', ')}` }).default('info'),
   TIDEGATE_PARENT: onOff(false, 'give 1 to end with the process that started this one'),
 })
@@ -71,6 +75,8 @@ export interface CoreEnv {
     readonly campaignId: string
     readonly edgeCore: string
   }
+  /** Webhooks and pushes may go to http and to private addresses: for tests. */
+  readonly outboundInsecure: boolean
   readonly logLevel: (typeof levels)[number]
   /** End when the parent's pipe to our stdin closes. */
   readonly endWithParent: boolean
@@ -110,6 +116,7 @@ export function parseEnv(source: Readonly<Record<string, string | undefined>>): 
       campaignId: env.CAMPAIGN_ID_KEYS,
       edgeCore: env.EDGE_CORE_KEYS,
     }),
+    outboundInsecure: env.OUTBOUND_INSECURE,
     logLevel: env.LOG_LEVEL,
     endWithParent: env.TIDEGATE_PARENT,
   })

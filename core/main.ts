@@ -14,6 +14,7 @@ import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
 import { makeRecovery } from './recovery/recover.ts'
 import { startStockKeeper } from './stock/keeper.ts'
+import { startWebhooks } from './webhooks/deliver.ts'
 
 /**
  * The core's process. It brings the schema up to date, starts its parts and says on stdout where it listens, as one
@@ -82,6 +83,7 @@ function startParts(deps: Deps): Parts {
   })
   const guardian = startGuardian(deps, { recover: makeRecovery(deps) })
   const keeper = startStockKeeper(deps)
+  const webhooks = startWebhooks(deps)
   const ballots = startBallotKeeper(deps, () => publisher.wake())
   return {
     streams,
@@ -91,7 +93,7 @@ function startParts(deps: Deps): Parts {
       keeper.nudge()
     },
     onDrawn: ballots.wake,
-    first: [streams, drain, guardian, keeper, ballots],
+    first: [streams, drain, guardian, keeper, ballots, webhooks],
     last: [publisher, compensator, hub],
   }
 }

@@ -1,5 +1,6 @@
 import { makeSnapshots } from '../campaigns/snapshot.ts'
 import type { Deps } from '../deps.ts'
+import { registerWebhookRoutes } from '../webhooks/routes.ts'
 import { registerAdminRoutes } from './admin.ts'
 import { createApp } from './app.ts'
 import { registerBallotRoutes } from './ballot.ts'
@@ -30,6 +31,7 @@ export function buildApp(
   registerAdminRoutes(app, deps)
   registerCampaignRoutes(app, deps, onOpened)
   registerStockRoutes(app, deps)
+  registerWebhookRoutes(app, deps)
   registerBallotRoutes(app, deps, onDrawn)
   registerInternalRoutes(app, deps, makeSnapshots(deps))
   also?.(app)

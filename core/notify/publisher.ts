@@ -86,13 +86,38 @@ export async function publishOnce({ db, redis, clock }: PublisherDeps): Promise<
   })
 }
 
+/**
+ * Marks a batch as told and plans its deliveries in one statement: what is told to streams is also on its way to
+ * webhooks and browsers, or neither is. The signed text is made here once, for all attempts.
+ */
 async function takeUnpublished(tx: Tx, now: Date): Promise<OutboxEvent[]> {
+  const giveUpAt = new Date(now.getTime() + limits.deliveryGiveUpMs)
   const rows = await tx<OutboxRow[]>`
-    UPDATE outbox SET published_at = ${now}
-    WHERE event_id = ANY(ARRAY(
-      SELECT event_id FROM outbox WHERE published_at IS NULL
-      ORDER BY event_id LIMIT ${limits.outboxBatchMax} FOR UPDATE SKIP LOCKED))
-    RETURNING event_id, user_id, request_id, type, payload::text AS data, created_at`
+    WITH told AS (
+      UPDATE outbox SET published_at = ${now}
+      WHERE event_id = ANY(ARRAY(
+        SELECT event_id FROM outbox WHERE published_at IS NULL
+        ORDER BY event_id LIMIT ${limits.outboxBatchMax} FOR UPDATE SKIP LOCKED))
+      RETURNING event_id, user_id, request_id, type, payload, created_at
+    ), webhooks AS (
+      INSERT INTO webhook_deliveries (endpoint_id, event_id, type, body, next_attempt_at, give_up_at, created_at)
+      SELECT e.endpoint_id, t.event_id, t.type, jsonb_build_object(
+          'type', t.type,
+          'timestamp', to_char(t.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+          'data', t.payload || jsonb_build_object('user_id', t.user_id))::text,
+        ${now}, ${giveUpAt}, ${now}
+      FROM told t CROSS JOIN webhook_endpoints e
+      WHERE e.state = 'ENABLED' AND (e.event_types = '{}' OR t.type = ANY(e.event_types))
+      ON CONFLICT DO NOTHING
+    ), pushes AS (
+      INSERT INTO push_deliveries (user_id, subscription_id, event_id, body, next_attempt_at, give_up_at)
+      SELECT user_id, s.subscription_id, t.event_id, (jsonb_build_object('type', t.type) || t.payload)::text,
+        ${now}, ${giveUpAt}
+      FROM told t JOIN push_subscriptions s USING (user_id)
+      WHERE t.type IN ('claim.delivered', 'claim.rejected')
+      ON CONFLICT DO NOTHING
+    )
+    SELECT event_id, user_id, request_id, type, payload::text AS data, created_at FROM told`
   return rows.map(eventOf).sort((a, b) => a.eventId - b.eventId)
 }
 
