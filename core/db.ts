@@ -102,6 +102,17 @@ function openPool({ url, prepare }: DatabaseOptions, purpose: string, options: P
   }
 }
 
+/** Any transaction of `orm`, which has its statements for itself. */
+type OrmTransaction = Parameters<Parameters<PostgresJsDatabase['transaction']>[0]>[0]
+
+/**
+ * The tagged templates of a transaction that drizzle began: the same connection, the same transaction. For a command
+ * whose change is written by statements that also have other callers.
+ */
+export function statementsOf(tx: OrmTransaction): TransactionSql<Types> {
+  return (tx as unknown as { session: { client: TransactionSql<Types> } }).session.client
+}
+
 function timeouts(statementTimeoutMs: number) {
   return {
     statement_timeout: statementTimeoutMs,

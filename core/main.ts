@@ -13,6 +13,8 @@ import { startHub } from './notify/hub.ts'
 import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
 import { makeRecovery } from './recovery/recover.ts'
+import { startReviewKeeper } from './review/keeper.ts'
+import { registerReviewRoutes } from './review/routes.ts'
 import { startStockKeeper } from './stock/keeper.ts'
 import { startWebhooks } from './webhooks/deliver.ts'
 
@@ -39,7 +41,10 @@ async function main(): Promise<void> {
     isStopping: () => stopping,
     onOpened: parts.onOpened,
     onDrawn: parts.onDrawn,
-    also: (app) => registerClaimRoutes(app, deps, parts.streams),
+    also(app) {
+      registerClaimRoutes(app, deps, parts.streams)
+      registerReviewRoutes(app, deps, parts.onDecided)
+    },
   })
   const http = await startHttp(app, env.host, env.port)
   process.stdout.write(`${JSON.stringify({ listening: http.url })}\n`)
@@ -64,6 +69,7 @@ interface Parts {
   streams: Streams
   onOpened(): void
   onDrawn(): void
+  onDecided(): void
   /** Stopped first: what takes new work. */
   first: Running[]
   /** Stopped last: what finishes the work that the first ones left. */
@@ -84,6 +90,11 @@ function startParts(deps: Deps): Parts {
   const guardian = startGuardian(deps, { recover: makeRecovery(deps) })
   const keeper = startStockKeeper(deps)
   const webhooks = startWebhooks(deps)
+  const onDecided = () => {
+    publisher.wake()
+    compensator.wake()
+  }
+  const reviews = startReviewKeeper(deps, onDecided)
   const ballots = startBallotKeeper(deps, () => publisher.wake())
   return {
     streams,
@@ -93,7 +104,8 @@ function startParts(deps: Deps): Parts {
       keeper.nudge()
     },
     onDrawn: ballots.wake,
-    first: [streams, drain, guardian, keeper, ballots, webhooks],
+    onDecided,
+    first: [streams, drain, guardian, keeper, ballots, reviews, webhooks],
     last: [publisher, compensator, hub],
   }
 }

@@ -36,7 +36,8 @@ export interface Rig {
   close(): Promise<void>
 }
 
-export async function makeRig(given?: StackKeys): Promise<Rig> {
+/** @param also adds routes of parts that have more than `deps`. */
+export async function makeRig(given?: StackKeys, also?: (app: CoreApp, deps: Deps) => void): Promise<Rig> {
   const [database, redis, keys] = await Promise.all([freshDatabase(), freshRedis(), given ?? makeKeys()])
   const issuer = await startIssuer(keys)
   const env = {
@@ -54,7 +55,7 @@ export async function makeRig(given?: StackKeys): Promise<Rig> {
   const logs: Record<string, unknown>[] = []
   const log = pino({ level: 'debug' }, { write: (line: string) => logs.push(JSON.parse(line)) })
   const { deps, close } = connect(parseEnv(env), log)
-  const app = buildApp(deps, { isStopping: () => false })
+  const app = buildApp(deps, { isStopping: () => false, also: (app) => also?.(app, deps) })
 
   const login = (who: string, ttl_s = 60) => {
     const [role, user] = who.split(':') as [string, string]

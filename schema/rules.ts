@@ -31,6 +31,16 @@ export const validityShape = z.discriminatedUnion('kind', [
 ])
 export type Validity = z.infer<typeof validityShape>
 
+export const reviewShape = z
+  .object({
+    after_s: z
+      .int()
+      .min(1)
+      .max(30 * 86_400),
+    verdict: z.enum(['issue', 'reject']),
+  })
+  .strict()
+
 export const rulesShape = z
   .object({
     benefit: benefitShape,
@@ -39,6 +49,8 @@ export const rulesShape = z
     in_flight: z.enum(['continue', 'cancel']).default('continue'),
     /** What guards the campaign's claims beside the arbiter. */
     guards: guardsShape.optional(),
+    /** What becomes of a claim held for review that nobody has decided on after so long; without it, it waits. */
+    review: reviewShape.optional(),
   })
   .strict()
 export type Rules = z.infer<typeof rulesShape>
@@ -72,4 +84,6 @@ export const tailPolicies = ['accept', 'rebalance', 'centralise'] as const
 export type TailPolicy = (typeof tailPolicies)[number]
 
 export type Availability = 'upcoming' | 'open' | 'paused' | 'sold_out' | 'ended'
+/** How claims become coupons: through the log, or in the database at once (IS13). */
+export type Delivery = 'stream' | 'direct'
 export type AllocationMode = 'first_come' | 'drip' | 'ballot'

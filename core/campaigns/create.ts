@@ -42,6 +42,7 @@ export async function createCampaign(ctx: CommandContext, input: NewCampaign): P
         drip: input.drip ?? null,
         pace: input.pace ?? null,
         stockCollectedAt: null,
+        delivery: input.delivery,
       }
       await tx.insert(campaigns).values(campaign)
       const { campaignId, ruleVersion, createdBy } = campaign

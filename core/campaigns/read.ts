@@ -67,6 +67,7 @@ export function answerOf({ campaign, rules }: RuledCampaign): CampaignAnswer {
     id: campaign.campaignId,
     name: campaign.name,
     mode: campaign.mode,
+    delivery: campaign.delivery,
     state: campaign.state,
     version: campaign.version,
     config_version: campaign.configVersion,

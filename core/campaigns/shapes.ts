@@ -44,6 +44,10 @@ export const newCampaignShape = z
   .object({
     name: lineOf(200),
     mode: z.enum(['first_come', 'drip', 'ballot']).default('first_come'),
+    delivery: z
+      .enum(['stream', 'direct'])
+      .default('stream')
+      .openapi({ description: 'direct: claimed in the database at once; for small campaigns.' }),
     quota: z.int().min(1).max(limits.campaignQuotaMax),
     per_user_limit: z.int().min(1).max(limits.perUserLimitMax),
     starts_at: instant,
@@ -149,6 +153,7 @@ export const campaignShape = z
     id: z.string(),
     name: z.string(),
     mode: z.enum(['first_come', 'drip', 'ballot']),
+    delivery: z.enum(['stream', 'direct']),
     state: z.enum(['DRAFT', 'IN_REVIEW', 'APPROVED', 'ACTIVE', 'PAUSED', 'ENDED', 'VOIDED']),
     version: z.int().openapi({ description: 'Of this state: the ETag that If-Match must name.' }),
     config_version: z.int(),

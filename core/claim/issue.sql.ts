@@ -12,24 +12,27 @@ import { uuid7 } from './uuid7.ts'
 
 export type Tx = TransactionSql<{ bigint: number }>
 
+/** What most statements need of a claim. */
+export type Claimant = Pick<LoggedClaim, 'userId' | 'requestId'>
+
 /** A claim and what becomes of it. */
-export interface Outcome {
-  claim: LoggedClaim
+export interface Outcome<C extends Claimant = LoggedClaim> {
+  claim: C
   couponId: string | null
   claimSeq: number | null
   reason: ClaimRejection | null
 }
 
 /** Outcomes as Postgres takes them: columns that several statements share are written once. */
-export interface Columns {
-  outcomes: readonly Outcome[]
+export interface Columns<C extends Claimant = LoggedClaim> {
+  outcomes: readonly Outcome<C>[]
   userIds: string
   requestIds: string
   couponIds: string
   reasons: string
 }
 
-export function columnsOf(outcomes: readonly Outcome[]): Columns {
+export function columnsOf<C extends Claimant>(outcomes: readonly Outcome<C>[]): Columns<C> {
   return {
     outcomes,
     userIds: arrayOf(outcomes.map(({ claim }) => claim.userId)),
@@ -131,7 +134,7 @@ export function insertCoupons(
   campaignId: string,
   ruleVersion: number,
   validity: { from: string; to: string },
-  columns: Columns,
+  columns: Columns<Claimant>,
   now: string,
 ) {
   const state: CouponState = 'AVAILABLE'
@@ -159,13 +162,14 @@ export function raiseIssued(tx: Tx, campaignId: string, by: number) {
 export function insertLedger(
   tx: Tx,
   campaignId: string,
-  change: { kind: string; to: ClaimState | CouponState },
-  columns: Columns,
+  change: { kind: string; to: ClaimState | CouponState; actor?: string },
+  columns: Columns<Claimant>,
   nowMs: number,
 ) {
+  const { kind, to, actor = 'drain' } = change
   return tx`
     INSERT INTO ledger (user_id, ledger_id, campaign_id, request_id, coupon_id, kind, to_state, actor, reason, at)
-    SELECT user_id, ledger_id, ${campaignId}, request_id, coupon_id, ${change.kind}, ${change.to}, 'drain', reason,
+    SELECT user_id, ledger_id, ${campaignId}, request_id, coupon_id, ${kind}, ${to}, ${actor}, reason,
       ${new Date(nowMs).toISOString()}::timestamptz
     FROM unnest(
       ${columns.userIds}::text[],
@@ -181,7 +185,7 @@ export function tellDelivered(
   tx: Tx,
   campaignId: string,
   validity: { from: string; to: string },
-  columns: Columns,
+  columns: Columns<Claimant>,
   now: string,
 ) {
   return tx`
@@ -199,7 +203,7 @@ export function tellDelivered(
 }
 
 /** `claim.rejected` for each. */
-export function tellRejected(tx: Tx, columns: Columns, now: string) {
+export function tellRejected(tx: Tx, columns: Columns<Claimant>, now: string) {
   return tx`
     INSERT INTO outbox (user_id, request_id, type, payload, created_at)
     SELECT user_id, request_id, 'claim.rejected',
@@ -213,7 +217,7 @@ export function tellRejected(tx: Tx, columns: Columns, now: string) {
 }
 
 /** The debt to return each rejected claim's stock, written with the rejection itself (IS6). */
-export function oweCompensation(tx: Tx, bucket: Bucket, columns: Columns, now: string) {
+export function oweCompensation(tx: Tx, bucket: Bucket, columns: Columns<Claimant>, now: string) {
   return tx`
     INSERT INTO compensations (user_id, request_id, campaign_id, bucket, state, reason, created_at, updated_at)
     SELECT user_id, request_id, ${bucket.campaignId}, ${bucket.bucket}::integer, 'PENDING', reason,

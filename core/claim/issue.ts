@@ -2,6 +2,7 @@ import type { Bucket } from '../../lua/keys.ts'
 import type { Settlement } from '../../lua/stock.ts'
 import { assertNever } from '../../schema/assert.ts'
 import type { Pool } from '../db.ts'
+import { insertReviews } from '../review/review.sql.ts'
 import type { Group, LoggedClaim } from './batch.ts'
 import { classify, type Ruling, type Standing } from './classify.ts'
 import {
@@ -114,7 +115,7 @@ async function issueCarefully(
   })
   await Promise.all([
     writeRejected(tx, nowMs, bucket, ruleVersion, rejected),
-    writeHeld(tx, nowMs, bucket, ruleVersion, held),
+    writeHeld(tx, nowMs, bucket, ruleVersion, rules, held),
     writeIssued(tx, nowMs, bucket, ruleVersion, rules, issued),
   ])
   return { settlements, issued: issued.length, rejected: rejected.length, undecidable }
@@ -192,12 +193,14 @@ async function writeHeld(
   nowMs: number,
   bucket: Bucket,
   ruleVersion: number,
+  rules: IssueRules,
   held: readonly Outcome[],
 ): Promise<void> {
   if (held.length === 0) return
   const rows = columnsOf(held)
   await Promise.all([
     insertClaims(tx, bucket, ruleVersion, 'REVIEW', rows, new Date(nowMs).toISOString()),
+    insertReviews(tx, bucket, rules.review, rows, nowMs),
     insertLedger(tx, bucket.campaignId, { kind: 'claim.held', to: 'REVIEW' }, rows, nowMs),
   ])
 }

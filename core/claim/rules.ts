@@ -5,6 +5,7 @@ import type { Pool } from '../db.ts'
 export interface IssueRules {
   validity: Validity
   inFlight: Rules['in_flight']
+  review: Rules['review']
   /** A hint that may be old: issuing under the lock reads the limit that holds. */
   singlePerUser: boolean
 }
@@ -33,8 +34,9 @@ export function openRuleBook(pool: Pool): RuleBook {
       FROM rule_versions r JOIN campaigns c USING (campaign_id)
       WHERE r.campaign_id = ${campaignId} AND r.rule_version = ${ruleVersion}`
     if (row === undefined) throw new UnknownRules(campaignId, ruleVersion)
-    const { validity, in_flight } = rulesShape.parse(row.rules)
-    const rules: IssueRules = { validity, inFlight: in_flight, singlePerUser: row.per_user_limit === 1 }
+    const { validity, in_flight, review } = rulesShape.parse(row.rules)
+    const singlePerUser = row.per_user_limit === 1
+    const rules: IssueRules = { validity, inFlight: in_flight, review, singlePerUser }
     if (kept.size >= keptMax) kept.delete(kept.keys().next().value!)
     kept.set(key, rules)
     return rules

@@ -9,7 +9,7 @@ import {
   timestamp,
   uuid,
 } from 'drizzle-orm/pg-core'
-import type { AllocationMode, Drip, Pace, Rules, TailPolicy } from '../rules.ts'
+import type { AllocationMode, Delivery, Drip, Pace, Rules, TailPolicy } from '../rules.ts'
 import type {
   BallotState,
   CampaignState,
@@ -46,6 +46,7 @@ export const campaigns = pgTable('campaigns', {
   drip: jsonb('drip').$type<Drip>(),
   pace: jsonb('pace').$type<Pace>(),
   stockCollectedAt: instant('stock_collected_at'),
+  delivery: text('delivery').$type<Delivery>().notNull().default('stream'),
 })
 export type Campaign = typeof campaigns.$inferSelect
 
@@ -213,6 +214,34 @@ export const compensations = pgTable(
   },
   (t) => [primaryKey({ columns: [t.userId, t.requestId] })],
 )
+
+export type ReviewState = 'OPEN' | 'DECIDED' | 'CLOSED'
+
+export const reviews = pgTable(
+  'reviews',
+  {
+    userId: text('user_id').notNull(),
+    requestId: uuid('request_id').notNull(),
+    campaignId: text('campaign_id').notNull(),
+    bucket: integer('bucket').notNull(),
+    cause: text('cause').$type<'held'>().notNull(),
+    state: text('state').$type<ReviewState>().notNull().default('OPEN'),
+    dueAt: instant('due_at'),
+    dueVerdict: text('due_verdict').$type<'issue' | 'reject'>(),
+    decidedBy: text('decided_by'),
+    openedAt: instant('opened_at').notNull(),
+    decidedAt: instant('decided_at'),
+  },
+  (t) => [primaryKey({ columns: [t.userId, t.requestId] })],
+)
+
+export const requestLog = pgTable('request_log', {
+  acceptedAt: instant('accepted_at').notNull(),
+  campaignId: text('campaign_id').notNull(),
+  bucket: integer('bucket').notNull(),
+  entryId: text('entry_id').notNull(),
+  fields: text('fields').array().notNull(),
+})
 
 export const deadLetters = pgTable('dead_letters', {
   deadLetterId: uuid('dead_letter_id').primaryKey(),
