@@ -1,6 +1,5 @@
 import { setImmediate as breathe } from 'node:timers/promises'
 import { eq, sql } from 'drizzle-orm'
-import { snapshot } from '../../lua/stock.ts'
 import { compareLots, drawLots, entrantOf, type Lot } from '../../schema/ballot.ts'
 import { ballots, type Campaign } from '../../schema/db/tables.ts'
 import { ballotMachine } from '../../schema/states.ts'
@@ -8,6 +7,7 @@ import { arrayOf } from '../claim/issue.sql.ts'
 import type { Tx } from '../command.ts'
 import type { Deps } from '../deps.ts'
 import { Refused } from '../refusal.ts'
+import { readGates } from '../stock/readGates.ts'
 import { drawCrypto } from './crypto.ts'
 
 /**
@@ -33,9 +33,7 @@ interface Entry {
  */
 export async function whyNotRipe(deps: DrawDeps, campaign: Campaign): Promise<string | undefined> {
   const { campaignId, bucketCount, endsAt } = campaign
-  const gates = await Promise.all(
-    Array.from({ length: bucketCount }, (_, bucket) => snapshot(deps.runner, { campaignId, bucket })),
-  )
+  const gates = await readGates(deps.runner, campaignId, bucketCount)
   for (const gate of gates) {
     if (gate === undefined) return 'A bucket’s state is lost: wait for its rebuild.'
     const over = gate.nowMs >= endsAt.getTime() || gate.state === 'ENDED' || gate.state === 'VOIDED'

@@ -1,7 +1,8 @@
-import { type BucketSnapshot, snapshot } from '../../lua/stock.ts'
+import type { BucketSnapshot } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
 import { causeOf } from '../claim/failures.ts'
 import type { Deps } from '../deps.ts'
+import { readGates } from './readGates.ts'
 import { advanceTransfers, planTransfers } from './transfer.ts'
 
 /**
@@ -53,17 +54,9 @@ async function findOver({ db, clock }: CollectDeps): Promise<Over[]> {
 }
 
 async function collect(deps: CollectDeps, campaign: Over): Promise<boolean> {
-  const { campaign_id: campaignId, bucket_count: count } = campaign
+  const { campaign_id: campaignId } = campaign
   const nowMs = deps.clock()
-  const gates: (BucketSnapshot | undefined)[] = []
-  for (let from = 0; from < count; from += gatesAtOnce)
-    gates.push(
-      ...(await Promise.all(
-        Array.from({ length: Math.min(gatesAtOnce, count - from) }, (_, i) =>
-          snapshot(deps.runner, { campaignId, bucket: from + i }),
-        ),
-      )),
-    )
+  const gates = await readGates(deps.runner, campaignId, campaign.bucket_count)
   const moves = gates.flatMap((gate, from) =>
     gate !== undefined && gate.remaining > 0 && isClosed(gate, campaign)
       ? [{ from, to: null, amount: gate.remaining }]
@@ -82,7 +75,6 @@ async function collect(deps: CollectDeps, campaign: Over): Promise<boolean> {
     WHERE campaign_id = ${campaignId} AND updated_at = ${campaign.updated_at}`
   return true
 }
-const gatesAtOnce = 64
 
 /** A gate that was not told yet would say SOLD_OUT to people whom it should tell that it is over. */
 function isClosed({ state, nowMs }: BucketSnapshot, { ends_at }: Over): boolean {

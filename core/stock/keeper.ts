@@ -1,10 +1,10 @@
-import { snapshot } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
 import type { TailPolicy } from '../../schema/rules.ts'
 import { causeOf } from '../claim/failures.ts'
 import { makeAlarm, within } from '../claim/patience.ts'
 import type { Deps, Running } from '../deps.ts'
 import { collectEnded } from './collect.ts'
+import { readGates } from './readGates.ts'
 import { type BucketStock, type Move, planMoves } from './tail.ts'
 import { advanceTransfers, planTransfers, resumeTransfers } from './transfer.ts'
 
@@ -133,20 +133,10 @@ async function findTended({ db, clock }: KeeperDeps): Promise<Tended[]> {
 
 /** Undefined: a gate could not be read, so that nothing can be said about where stock is missing. */
 async function readStock(deps: KeeperDeps, campaign: Tended): Promise<BucketStock[] | undefined> {
-  const { campaign_id: campaignId, bucket_count: count } = campaign
-  const all: BucketStock[] = []
-  for (let from = 0; from < count; from += gatesAtOnce) {
-    const group = Array.from({ length: Math.min(gatesAtOnce, count - from) }, (_, i) => from + i)
-    const gates = await Promise.all(group.map((bucket) => snapshot(deps.runner, { campaignId, bucket })))
-    for (const [i, gate] of gates.entries()) {
-      if (gate === undefined) return undefined
-      all.push({ bucket: group[i]!, remaining: gate.remaining, accepted: gate.accepted })
-    }
-  }
-  return all
+  const gates = await readGates(deps.runner, campaign.campaign_id, campaign.bucket_count)
+  if (!gates.every((gate) => gate !== undefined)) return undefined
+  return gates.map(({ remaining, accepted }, bucket) => ({ bucket, remaining, accepted }))
 }
-/** They share a connection, whose queue should leave room for the lease's renewals. */
-const gatesAtOnce = 64
 
 /** Of two processes that planned at once, one does. */
 async function planUnlessBusy({ db, clock }: KeeperDeps, campaign: Tended, moves: Move[]): Promise<void> {
