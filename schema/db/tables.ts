@@ -84,7 +84,7 @@ export const buckets = pgTable(
   (t) => [primaryKey({ columns: [t.campaignId, t.bucket] })],
 )
 
-export type TransferReason = 'increase' | 'rebalance' | 'centralise' | 'spread' | 'collect' | 'decrease'
+export type TransferReason = 'increase' | 'rebalance' | 'centralise' | 'spread' | 'collect'
 
 export const transfers = pgTable('transfers', {
   transferId: uuid('transfer_id').primaryKey(),
