@@ -1,6 +1,7 @@
 import { bounds } from '../bounds.ts'
 import type { Campaigns } from '../campaigns.ts'
 import type { Log } from '../log.ts'
+import { makeBlockList } from './blocks.ts'
 import { ClaimGuard } from './claimGuard.ts'
 import type { GuardBindings, GuardConfig } from './config.ts'
 import type { DoorParts } from './door.ts'
@@ -26,26 +27,27 @@ export function makeGuards(
   clock: () => number,
 ): Guards {
   const { addressRequired, blocked, limits, store } = config
-  const door = (every: number): DoorParts => {
-    const location = new LocationLimit(platformRate, every, log)
-    return { addressRequired, blocked, location, clock }
-  }
   const sampled = bounds.requestsPerLocationCount
+  const door = (blockList = blocked): DoorParts => {
+    const location = new LocationLimit(platformRate, sampled, log)
+    return { addressRequired, blocked: blockList, location, clock }
+  }
   return {
     claim: new ClaimGuard({
-      door: door(sampled),
+      door: door(),
       limits: new LocalLimits(limits.claim),
       location: new LocationLimit(campaignRate, sampled, log),
       campaigns,
     }),
     issue: new IssueGuard({
-      door: door(sampled),
+      door: door(),
       limits: new LocalLimits(limits.token),
       shared: new SharedLimits(limits.token),
       location: new LocationLimit(campaignRate, sampled, log),
       turnstile: config.turnstile === undefined ? noTurnstile : makeTurnstile(config.turnstile),
       openStore: () => openStore(store),
     }),
-    read: new ReadGuard({ door: door(sampled), limits: new LocalLimits(limits.read) }),
+    // Whoever may not claim may still see what is theirs.
+    read: new ReadGuard({ door: door(makeBlockList({})), limits: new LocalLimits(limits.read) }),
   }
 }

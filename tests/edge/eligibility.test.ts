@@ -102,6 +102,16 @@ describe('block lists', () => {
     assert.equal((await world.claim(campaign.id, { token, key: 'k' })).status, 202)
   })
 
+  it('keep nobody from what is theirs already', async () => {
+    world.core.answer = (_, response) =>
+      response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"data":[]}')
+    const headers = {
+      Authorization: `Bearer ${await world.login('mallory')}`,
+      'CF-Connecting-IP': '203.0.113.9',
+    }
+    assert.equal((await world.call('/v1/me/coupons', { headers })).status, 200)
+  })
+
   it('of a campaign also stop tokens that were issued before', async () => {
     const campaign = await world.campaign()
     const token = await world.token(campaign, 'ann')
