@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import { claim, type Verdict } from '../lua/claim.ts'
 import { type FreshDatabase, freshDatabase, temporaryFolder } from '../stack/testing.ts'
+import { claimArgs } from './claim/testing.ts'
 import { demoCampaign } from './ops/demo.ts'
 import { runOps } from './ops/run.ts'
 import { makeRig, type Rig } from './rig.test.ts'
@@ -92,9 +93,10 @@ test('a published campaign gets its lease, and what it accepts becomes a coupon 
   const deadline = Date.now() + 15_000
   const bucket = { campaignId: id, bucket: 0 }
   let verdict: Verdict | undefined
+  const ursula = claimArgs('ursula')
   while (verdict?.decision !== 'ACCEPTED') {
     assert.ok(Date.now() < deadline, `no lease came: ${verdict?.decision}`)
-    const reply = await claim(rig.deps.runner, bucket, [{ userId: 'ursula', packed: `${'b'.repeat(35)}A` }])
+    const reply = await claim(rig.deps.runner, bucket, [ursula])
     verdict = reply.verdicts[0]
   }
   const headers = { 'Tidegate-Assertion': rig.assertion('ursula') }
