@@ -6,13 +6,14 @@ import { registerClaimRoutes } from './claim/routes.ts'
 import { connect, makeLog } from './connect.ts'
 import type { Deps, Running } from './deps.ts'
 import { ConfigurationError, type CoreEnv, parseEnv } from './env.ts'
-import { startGuardian } from './guardian/guardian.ts'
+import { type Guardian, startGuardian } from './guardian/guardian.ts'
 import { buildApp } from './http/routes.ts'
 import { startHttp } from './http/server.ts'
 import { startHub } from './notify/hub.ts'
 import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
 import { makeRecovery } from './recovery/recover.ts'
+import { registerRecoveryRoutes } from './recovery/routes.ts'
 import { startReviewKeeper } from './review/keeper.ts'
 import { registerReviewRoutes } from './review/routes.ts'
 import { startStockKeeper } from './stock/keeper.ts'
@@ -43,6 +44,7 @@ async function main(): Promise<void> {
     onDrawn: parts.onDrawn,
     also(app) {
       registerClaimRoutes(app, deps, parts.streams)
+      registerRecoveryRoutes(app, deps, parts.guardian)
       registerReviewRoutes(app, deps, parts.onDecided)
     },
   })
@@ -67,6 +69,7 @@ async function main(): Promise<void> {
 
 interface Parts {
   streams: Streams
+  guardian: Guardian
   onOpened(): void
   onDrawn(): void
   onDecided(): void
@@ -98,6 +101,7 @@ function startParts(deps: Deps): Parts {
   const ballots = startBallotKeeper(deps, () => publisher.wake())
   return {
     streams,
+    guardian,
     onOpened() {
       drain.nudge()
       guardian.nudge()

@@ -14,6 +14,8 @@ export interface Core {
    * @throws Away
    */
   ask(path: string, type: string, userId: string, request: Request): Promise<Response>
+  /** The same for a command: sends `body` as JSON, and gets JSON. */
+  tell(path: string, body: unknown, userId: string, request: Request): Promise<Response>
 }
 
 export interface CoreOptions {
@@ -30,7 +32,7 @@ export function makeCore({ url, keys, clock }: CoreOptions): Core {
     async campaign(campaignId) {
       const headers = { 'Tidegate-Assertion': assertion('') }
       const signal = AbortSignal.timeout(limits.coreTimeoutMs)
-      const response = await send(`${url}/internal/v1/campaigns/${campaignId}`, headers, signal)
+      const response = await send(`${url}/internal/v1/campaigns/${campaignId}`, { headers }, signal)
       if (response.status === 404) return undefined
       if (response.status !== 200) throw new Away(`core: campaign: HTTP ${response.status}`)
       const body: unknown = await response.json().catch((error) => {
@@ -44,37 +46,47 @@ export function makeCore({ url, keys, clock }: CoreOptions): Core {
       const headers: Record<string, string> = { 'Tidegate-Assertion': assertion(userId) }
       const lastEventId = request.headers.get('Last-Event-ID')
       if (lastEventId !== null) headers['Last-Event-ID'] = lastEventId
-      const response = await sendInTime(url + path, headers, request.signal)
-      if (hasType(response, 'application/problem+json')) {
-        // The core refuses what the edge vouches for: our keys differ. No login would help the client.
-        if (response.status === 401) throw new Away('core: the assertion was refused')
-        return response
-      }
-      if (response.status !== 200 || !hasType(response, type))
-        throw new Away(`core: unexpected answer, HTTP ${response.status}`)
-      return response
+      return checked(await sendInTime(url + path, { headers }, request.signal), type)
+    },
+
+    async tell(path, body, userId, request) {
+      const headers = { 'Tidegate-Assertion': assertion(userId), 'Content-Type': 'application/json' }
+      const init = { method: 'POST', headers, body: JSON.stringify(body) }
+      return checked(await sendInTime(url + path, init, request.signal), 'application/json')
     },
   }
+}
+
+/** @throws Away unless it is 200 with this type of content, or the core's own refusal. */
+function checked(response: Response, type: string): Response {
+  if (hasType(response, 'application/problem+json')) {
+    // The core refuses what the edge vouches for: our keys differ. No login would help the client.
+    if (response.status === 401) throw new Away('core: the assertion was refused')
+    return response
+  }
+  if (response.status !== 200 || !hasType(response, type))
+    throw new Away(`core: unexpected answer, HTTP ${response.status}`)
+  return response
 }
 
 function hasType(response: Response, type: string): boolean {
   return response.headers.get('Content-Type')?.startsWith(type) === true
 }
 
-async function send(url: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+async function send(url: string, init: RequestInit, signal: AbortSignal): Promise<Response> {
   try {
-    return await fetch(url, { headers, signal, redirect: 'manual' })
+    return await fetch(url, { ...init, signal, redirect: 'manual' })
   } catch (error) {
     throw new Away('core: no answer', error)
   }
 }
 
 /** The deadline is for the headers only: a stream's body may take long. */
-async function sendInTime(url: string, headers: Record<string, string>, client: AbortSignal) {
+async function sendInTime(url: string, init: RequestInit, client: AbortSignal) {
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(), limits.coreTimeoutMs)
   try {
-    return await send(url, headers, AbortSignal.any([client, deadline.signal]))
+    return await send(url, init, AbortSignal.any([client, deadline.signal]))
   } finally {
     clearTimeout(timer)
   }

@@ -116,7 +116,7 @@ async function readerOf(
   return mayBelongTo(requestId, userId) ? { userId, byTicket: false } : parts.refuse('CLAIM_NOT_FOUND')
 }
 
-async function loginUser(
+export async function loginUser(
   parts: PersonalParts,
   request: Request,
   lifetime: Lifetime,
@@ -126,7 +126,7 @@ async function loginUser(
 }
 
 /** The core's answer with the headers that are the client's business, for nobody else to keep. */
-async function passOn(answer: Response, request: Request): Promise<Response> {
+export async function passOn(answer: Response, request: Request): Promise<Response> {
   const headers = new Headers({ 'Cache-Control': 'no-store' })
   for (const name of ['Content-Type', 'Retry-After']) {
     const value = answer.headers.get(name)

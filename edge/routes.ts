@@ -6,6 +6,7 @@ import { type IssueParts, issueToken } from './issueToken.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 import { claimEvents, claimStatus, myCoupons, myEvents, type PersonalParts } from './personal.ts'
+import { presentReceipt } from './receipt.ts'
 import type { Refuse } from './refusal.ts'
 import { type ViewParts, viewCampaign } from './viewCampaign.ts'
 
@@ -35,6 +36,7 @@ export function makeRoutes(parts: Parts): Hono {
   route('GET', '/v1/campaigns/:id', (...args) => viewCampaign(parts.view, ...args))
   route('POST', '/v1/campaigns/:id/claim-tokens', (...args) => issueToken(parts.issue, ...args))
   route('POST', '/v1/campaigns/:id/claims', (...args) => claim(parts.claim, ...args))
+  route('POST', '/v1/receipts', (request, lifetime) => presentReceipt(parts.personal, request, lifetime))
   route('GET', '/v1/claims/:id', (...args) => claimStatus(parts.personal, ...args))
   route('GET', '/v1/claims/:id/events', (...args) => claimEvents(parts.personal, ...args))
   route('GET', '/v1/me/events', (request, lifetime) => myEvents(parts.personal, request, lifetime))

@@ -16,6 +16,8 @@ export const campaignRoles = {
   increase: ['approver'],
   pace: ['operator', 'approver'],
   draw: ['operator'],
+  rebuild: ['operator', 'approver'],
+  presentReceipt: ['operator', 'support'],
   read: ['operator', 'approver', 'support', 'finance', 'auditor'],
   readAudit: ['operator', 'approver', 'auditor'],
 } as const satisfies Record<string, readonly Role[]>

@@ -15,7 +15,7 @@ const about = { tags: ['Claims'], security: [{ edge: [] }, { login: [] }] }
 const params = z.object({ request_id: z.string().openapi({ param: { name: 'request_id', in: 'path' } }) })
 const instant = z.iso.datetime().optional()
 
-const claimShape = z
+export const claimShape = z
   .object({
     request_id: z.string(),
     status: z.enum(['PROCESSING', 'DELIVERED', 'REJECTED', 'REVIEW']),

@@ -3,9 +3,11 @@ import { mayBelongTo, timeOfRequestId } from '../../schema/acceptance.ts'
 import { bucketOf } from '../../schema/hash.ts'
 import { limits } from '../../schema/limits.ts'
 import type { ClaimState } from '../../schema/states.ts'
+import type { Client } from '../db.ts'
 import type { Deps } from '../deps.ts'
 import { Refused } from '../refusal.ts'
 import { causeOf } from './failures.ts'
+import type { Tx } from './issue.sql.ts'
 
 /** What a client is told of its claim. Instants are RFC 3339. */
 export interface ClaimView {
@@ -55,12 +57,27 @@ export async function readClaim(deps: StatusDeps, userId: string, requestId: str
   return unsettledView(requestId, held === 'review' ? 'REVIEW' : 'PROCESSING', nowMs)
 }
 
-async function findClaim(
-  { db }: StatusDeps,
+function findClaim({ db }: StatusDeps, userId: string, requestId: string): Promise<ClaimRow | undefined> {
+  return selectClaim(db.query.sql, userId, requestId)
+}
+
+/** The claim as the ledger has it, read by this connection; undefined: it has none. */
+export async function findClaimView(
+  sql: Client | Tx,
+  userId: string,
+  requestId: string,
+  nowMs: number,
+): Promise<ClaimView | undefined> {
+  const row = await selectClaim(sql, userId, requestId)
+  return row === undefined ? undefined : viewOf(row, nowMs)
+}
+
+async function selectClaim(
+  sql: Client | Tx,
   userId: string,
   requestId: string,
 ): Promise<ClaimRow | undefined> {
-  const [row] = await db.query.sql<ClaimRow[]>`
+  const [row] = await sql<ClaimRow[]>`
     SELECT c.request_id, c.status, c.campaign_id, c.coupon_id, c.reason, k.valid_from, k.valid_to
     FROM claims c LEFT JOIN coupons k ON k.user_id = c.user_id AND k.coupon_id = c.coupon_id
     WHERE c.user_id = ${userId} AND c.request_id = ${requestId}`

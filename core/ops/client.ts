@@ -21,6 +21,8 @@ export interface Client {
   ): Promise<CampaignAnswer>
   /** Any public path, without a login. */
   show(path: string): Promise<unknown>
+  /** Any command that makes no use of a version. */
+  post<T>(role: Role, path: string, body: unknown): Promise<T>
   /** Any reading path. */
   read<T>(path: string): Promise<T>
 }
@@ -85,6 +87,9 @@ export function makeClient({ core, login, key }: ClientOptions): Client {
     },
     async show(path) {
       return bodyOf(await send(`${core}${path}`, { signal: AbortSignal.timeout(timeoutMs) }))
+    },
+    async post<T>(role: Role, path: string, body: unknown) {
+      return (await call<T>(role, 'POST', path, body, newKey())).answer
     },
     async read<T>(path: string) {
       return (await call<T>('operator', 'GET', path)).answer

@@ -9,6 +9,7 @@ import { type AmendPath, type Client, makeClient } from './client.ts'
 import { demoCampaign } from './demo.ts'
 import { exitCodes, OpsError } from './errors.ts'
 import { mintLocalLogin } from './localLogin.ts'
+import { presentReceipt, rebuild } from './recovery.ts'
 import { usage } from './usage.ts'
 
 /** What the CLI is given by its process. */
@@ -36,6 +37,8 @@ const options = {
   limit: { type: 'string' },
   cursor: { type: 'string' },
   target: { type: 'string' },
+  'dry-run': { type: 'boolean' },
+  force: { type: 'boolean' },
   quota: { type: 'string' },
   hours: { type: 'string' },
   name: { type: 'string' },
@@ -95,6 +98,16 @@ async function dispatch(call: Call): Promise<void> {
       return show(call, `/admin/v1/audit${query(call.values, ['target', 'limit', 'cursor'])}`)
     case 'ballot':
       return ballot(call, second, third)
+    case 'leases':
+      return show(call, '/admin/v1/leases')
+    case 'rebuild':
+      return rebuild(clientOf(call), {
+        ...{ dryRun: call.values['dry-run'] ?? false, force: call.values.force ?? false },
+        ...{ reason: call.values.reason, json: call.values.json ?? false, out: call.io.out },
+        campaignId: needed(call.values.campaign ?? second, '--campaign'),
+      })
+    case 'receipt':
+      return presentReceipt(clientOf(call), needed(second, 'the receipt'), call.io.out)
     case 'demo':
       return demo(call)
     default:

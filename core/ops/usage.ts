@@ -13,6 +13,11 @@ export const usage = `Operator's commands. Usage: npm run ops -- COMMAND [option
   campaign list [--limit N] [--cursor C]
   inventory ID                      where its stock is
   audit [--target ID] [--limit N]   commands, done and refused, newest first
+  leases                            which buckets may accept, and why the others may not
+  rebuild --campaign ID [--dry-run] [--reason TEXT] [--force]
+      Makes the campaign's gates in Redis again from the ledger; --dry-run only shows both. --force also where the
+      ledger's own numbers don't add up.
+  receipt TEXT                      honours an acceptance that Redis lost, for its user
 
   ballot draw ID [--reason TEXT]    draws a ballot whose window is over
   ballot verify --campaign ID       runs its published draw again, here
