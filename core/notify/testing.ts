@@ -61,7 +61,8 @@ export async function serveStreams(ground: Ground): Promise<Service> {
 
 const deadlineMs = 10_000
 
-async function listen(url: string, headers: Record<string, string>): Promise<Listener> {
+/** Opens the stream at `url` and keeps what it tells. */
+export async function listen(url: string, headers: Record<string, string>): Promise<Listener> {
   const abort = new AbortController()
   const response = await fetch(url, { headers, signal: abort.signal })
   assert.equal(response.status, 200)
