@@ -77,6 +77,8 @@ function openPool({ url, prepare }: DatabaseOptions, purpose: string, options: P
     max: options.max,
     prepare,
     connect_timeout: 5,
+    // The driver's own pauses grow to 20 s, by which delivery would be late after Postgres is back.
+    backoff: (attempt) => Math.min(0.05 * 2 ** attempt, 1),
     idle_timeout: 60,
     max_lifetime: 30 * 60,
     types: { bigint: bigintAsNumber },
