@@ -14,6 +14,7 @@ import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
 import { makeRecovery } from './recovery/recover.ts'
 import { registerRecoveryRoutes } from './recovery/routes.ts'
+import { registerDeadLetterRoutes } from './review/deadLetterRoutes.ts'
 import { startReviewKeeper } from './review/keeper.ts'
 import { registerReviewRoutes } from './review/routes.ts'
 import { startStockKeeper } from './stock/keeper.ts'
@@ -46,6 +47,7 @@ async function main(): Promise<void> {
       registerClaimRoutes(app, deps, parts.streams)
       registerRecoveryRoutes(app, deps, parts.guardian)
       registerReviewRoutes(app, deps, parts.onDecided)
+      registerDeadLetterRoutes(app, deps, parts.onDecided)
     },
   })
   const http = await startHttp(app, env.host, env.port)

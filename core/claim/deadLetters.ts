@@ -13,7 +13,7 @@ export interface DeadLetter {
 
 /** Stores what can't be issued, each once (IS7, case-H15). */
 export async function bury(
-  pool: Pool,
+  pool: Pick<Pool, 'transaction'>,
   bucket: Bucket,
   letters: readonly DeadLetter[],
   nowMs: number,

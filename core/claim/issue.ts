@@ -25,7 +25,7 @@ import { uuid7 } from './uuid7.ts'
 
 export interface IssueContext {
   /** The connections of the drain. */
-  pool: Pool
+  pool: Pick<Pool, 'transaction'>
   ruleBook: RuleBook
   clock(): number
 }
