@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { drainSuite } from './bench/drain.ts'
 import { edgeSuite } from './bench/edge.ts'
 import { luaSuite } from './bench/lua.ts'
 import { sseSuite } from './bench/sse.ts'
 import type { Suite } from './bench/suite.ts'
 
-const suites: Suite[] = [luaSuite, edgeSuite, sseSuite]
+const suites: Suite[] = [luaSuite, edgeSuite, drainSuite, sseSuite]
 
 const help = `npm run bench -- SUITE [--json FILE] [--turns N]
 
