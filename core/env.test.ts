@@ -63,3 +63,21 @@ test('a malformed key ring names its variable and never the secret', () => {
         !/hunter2/.test(error.message),
     )
 })
+
+test('Web Push needs both its key and its subject, or neither; deliveries go nowhere private by default', () => {
+  const VAPID_PRIVATE_KEY = `${'A'.repeat(42)}E`
+  const VAPID_SUBJECT = 'mailto:ops@shop.example'
+  assert.equal(parseEnv(good).vapid, undefined)
+  assert.equal(parseEnv(good).outboundInsecure, false)
+  const both = parseEnv({ ...good, VAPID_PRIVATE_KEY, VAPID_SUBJECT })
+  assert.deepEqual(both.vapid, { privateKey: VAPID_PRIVATE_KEY, subject: VAPID_SUBJECT })
+  assert.throws(
+    () => parseEnv({ ...good, VAPID_PRIVATE_KEY }),
+    /^ConfigurationError: VAPID_SUBJECT: .*give /m,
+  )
+  assert.throws(
+    () => parseEnv({ ...good, VAPID_SUBJECT }),
+    /^ConfigurationError: VAPID_PRIVATE_KEY: .*give /m,
+  )
+  assert.throws(() => parseEnv({ ...good, VAPID_PRIVATE_KEY: 'x', VAPID_SUBJECT: 'ops' }), /give .*\n.*give /)
+})

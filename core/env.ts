@@ -48,12 +48,33 @@ const shape = z.object({
   CAMPAIGN_ID_KEYS: keys('the same as at the edge'),
   EDGE_CORE_KEYS: keys('the same as at the edge'),
   DATABASE_PREPARE: onOff(true, 'give true, or false behind a pooler in transaction mode'),
+  VAPID_PRIVATE_KEY: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{43}$/, 'give the 32 bytes of a P-256 private key as base64url')
+    .optional(),
+  VAPID_SUBJECT: z
+    .string()
+    .regex(
+      /^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/,
+      'give mailto:… or https://… for push services to reach you',
+    )
+    .optional(),
   OUTBOUND_INSECURE: onOff(
     false,
     'give true, for tests only, to let webhooks and pushes go to http and private addresses',
   ),
   LOG_LEVEL: z.enum(levels, { error: `give one of ${levels.join(', ')}` }).default('info'),
   TIDEGATE_PARENT: onOff(false, 'give 1 to end with the process that started this one'),
+})
+
+/** Web Push: both, or neither for none. */
+const complete = shape.superRefine((env, ctx) => {
+  for (const [name, other] of [
+    ['VAPID_PRIVATE_KEY', 'VAPID_SUBJECT'],
+    ['VAPID_SUBJECT', 'VAPID_PRIVATE_KEY'],
+  ] as const)
+    if (env[name] === undefined && env[other] !== undefined)
+      ctx.addIssue({ code: 'custom', path: [name], message: `is missing: give it with ${other}, or neither` })
 })
 
 export interface CoreEnv {
@@ -75,6 +96,8 @@ export interface CoreEnv {
     readonly campaignId: string
     readonly edgeCore: string
   }
+  /** Undefined: no Web Push. */
+  readonly vapid: { readonly privateKey: string; readonly subject: string } | undefined
   /** Webhooks and pushes may go to http and to private addresses: for tests. */
   readonly outboundInsecure: boolean
   readonly logLevel: (typeof levels)[number]
@@ -92,7 +115,7 @@ export class ConfigurationError extends Error {
 /** @throws ConfigurationError with one line for each variable that is wrong. */
 export function parseEnv(source: Readonly<Record<string, string | undefined>>): CoreEnv {
   const given = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''))
-  const parsed = shape.safeParse(given)
+  const parsed = complete.safeParse(given)
   if (!parsed.success)
     throw new ConfigurationError(
       parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`).join('\n'),
@@ -116,6 +139,10 @@ export function parseEnv(source: Readonly<Record<string, string | undefined>>): 
       campaignId: env.CAMPAIGN_ID_KEYS,
       edgeCore: env.EDGE_CORE_KEYS,
     }),
+    vapid:
+      env.VAPID_PRIVATE_KEY === undefined || env.VAPID_SUBJECT === undefined
+        ? undefined
+        : Object.freeze({ privateKey: env.VAPID_PRIVATE_KEY, subject: env.VAPID_SUBJECT }),
     outboundInsecure: env.OUTBOUND_INSECURE,
     logLevel: env.LOG_LEVEL,
     endWithParent: env.TIDEGATE_PARENT,

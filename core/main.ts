@@ -12,6 +12,7 @@ import { startHttp } from './http/server.ts'
 import { startHub } from './notify/hub.ts'
 import { startPublisher } from './notify/publisher.ts'
 import { type Streams, startStreams } from './notify/streams.ts'
+import { startPushes } from './push/deliver.ts'
 import { makeRecovery } from './recovery/recover.ts'
 import { registerRecoveryRoutes } from './recovery/routes.ts'
 import { registerDeadLetterRoutes } from './review/deadLetterRoutes.ts'
@@ -95,6 +96,7 @@ function startParts(deps: Deps): Parts {
   const guardian = startGuardian(deps, { recover: makeRecovery(deps) })
   const keeper = startStockKeeper(deps)
   const webhooks = startWebhooks(deps)
+  const pushes = startPushes(deps)
   const onDecided = () => {
     publisher.wake()
     compensator.wake()
@@ -111,7 +113,7 @@ function startParts(deps: Deps): Parts {
     },
     onDrawn: ballots.wake,
     onDecided,
-    first: [streams, drain, guardian, keeper, ballots, reviews, webhooks],
+    first: [streams, drain, guardian, keeper, ballots, reviews, webhooks, pushes],
     last: [publisher, compensator, hub],
   }
 }

@@ -1,5 +1,6 @@
 import { makeSnapshots } from '../campaigns/snapshot.ts'
 import type { Deps } from '../deps.ts'
+import { registerPushRoutes } from '../push/routes.ts'
 import { registerWebhookRoutes } from '../webhooks/routes.ts'
 import { registerAdminRoutes } from './admin.ts'
 import { createApp } from './app.ts'
@@ -32,6 +33,7 @@ export function buildApp(
   registerCampaignRoutes(app, deps, onOpened)
   registerStockRoutes(app, deps)
   registerWebhookRoutes(app, deps)
+  registerPushRoutes(app, deps)
   registerBallotRoutes(app, deps, onDrawn)
   registerInternalRoutes(app, deps, makeSnapshots(deps))
   also?.(app)
