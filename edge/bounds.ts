@@ -35,6 +35,10 @@ export const bounds = {
   /** One of so many requests is counted for its location; wrangler.toml has the limits. */
   requestsPerLocationCount: 16,
 
+  /** So many failures in a row open a circuit, for so long; then one call at a time looks. */
+  circuitFailuresMax: 5,
+  circuitOpenMs: 1_000,
+
   /** A look into the location's cache is given up after this. */
   cacheTimeoutMs: 200,
 

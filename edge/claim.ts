@@ -133,7 +133,7 @@ async function refuseLogin(
 function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcome): Response {
   switch (outcome.kind) {
     case 'busy':
-      return refuse('BUSY', { retry_after_ms: limits.retryAfterMs })
+      return refuse('BUSY', { retry_after_ms: outcome.retryAfterMs ?? limits.retryAfterMs })
     case 'unknown':
       return refuse('OUTCOME_UNKNOWN', { retry_after_ms: limits.retryAfterMs })
     case 'refused':

@@ -2,7 +2,8 @@ import { limits } from '../schema/limits.ts'
 import type { Keyring } from '../schema/sealed.ts'
 import { sealAssertion } from '../schema/tokens.ts'
 import type { CampaignSnapshot } from '../schema/view.ts'
-import { Away } from './away.ts'
+import { Away, NoAnswer } from './away.ts'
+import type { Breaker } from './breaker.ts'
 
 export interface Core {
   /** Undefined: there is no such campaign to show. @throws Away */
@@ -22,19 +23,20 @@ export interface CoreOptions {
   /** CORE_URL, without a slash at its end. */
   readonly url: string
   readonly keys: Keyring
+  readonly breaker: Breaker
   clock(): number
 }
 
-export function makeCore({ url, keys, clock }: CoreOptions): Core {
+export function makeCore({ url, keys, breaker, clock }: CoreOptions): Core {
   const assertion = (userId: string) => sealAssertion(userId, clock(), keys)
 
-  return {
+  const core: Core = {
     async campaign(campaignId) {
       const headers = { 'Tidegate-Assertion': assertion('') }
       const signal = AbortSignal.timeout(limits.coreTimeoutMs)
       const response = await send(`${url}/internal/v1/campaigns/${campaignId}`, { headers }, signal)
       if (response.status === 404) return undefined
-      if (response.status !== 200) throw new Away(`core: campaign: HTTP ${response.status}`)
+      if (response.status !== 200) throw unexpected('campaign', response.status)
       const body: unknown = await response.json().catch((error) => {
         throw new Away('core: campaign: no JSON', error)
       })
@@ -46,6 +48,7 @@ export function makeCore({ url, keys, clock }: CoreOptions): Core {
       const headers: Record<string, string> = { 'Tidegate-Assertion': assertion(userId) }
       const lastEventId = request.headers.get('Last-Event-ID')
       if (lastEventId !== null) headers['Last-Event-ID'] = lastEventId
+<<<<<<< HEAD
       return checked(await sendInTime(url + path, { headers }, request.signal), type)
     },
 
@@ -53,8 +56,38 @@ export function makeCore({ url, keys, clock }: CoreOptions): Core {
       const headers = { 'Tidegate-Assertion': assertion(userId), 'Content-Type': 'application/json' }
       const init = { method: 'POST', headers, body: JSON.stringify(body) }
       return checked(await sendInTime(url + path, init, request.signal), 'application/json')
+=======
+      const response = await sendInTime(url + path, headers, request.signal)
+      if (hasType(response, 'application/problem+json')) {
+        // The core refuses what the edge vouches for: our keys differ. No login would help the client.
+        if (response.status === 401) throw new Away('core: the assertion was refused')
+        return response
+      }
+      if (response.status !== 200 || !hasType(response, type)) throw unexpected('answer', response.status)
+      return response
+>>>>>>> 4450b95 (Stop asking what does not answer, say when to come back, and tell how to deploy)
     },
   }
+
+  return {
+    campaign: (campaignId) => breaker.run(() => core.campaign(campaignId), isNoAnswer),
+    ask: (path, type, userId, request) =>
+      // A client that has left broke its own call.
+      breaker.run(
+        () => core.ask(path, type, userId, request),
+        (error) => isNoAnswer(error) && !request.signal.aborted,
+      ),
+  }
+}
+
+const isNoAnswer = (error: unknown) => error instanceof NoAnswer
+
+/** What a proxy says when the core behind it does not answer. */
+const proxyStatuses = [502, 503, 504]
+
+function unexpected(what: string, status: number): Away {
+  const message = `core: unexpected ${what}, HTTP ${status}`
+  return proxyStatuses.includes(status) ? new NoAnswer(message) : new Away(message)
 }
 
 /** @throws Away unless it is 200 with this type of content, or the core's own refusal. */
@@ -77,7 +110,7 @@ async function send(url: string, init: RequestInit, signal: AbortSignal): Promis
   try {
     return await fetch(url, { ...init, signal, redirect: 'manual' })
   } catch (error) {
-    throw new Away('core: no answer', error)
+    throw new NoAnswer('core: no answer', error)
   }
 }
 

@@ -2,7 +2,9 @@ import { type ClaimArgs, type ClaimReply, claim, type Verdict } from '../lua/cla
 import type { Bucket } from '../lua/keys.ts'
 import { ArbiterError, type ScriptRunner } from '../lua/runner.ts'
 import { limits } from '../schema/limits.ts'
+import { arbiterCallEndsMs } from './arbiterRunner.ts'
 import { bounds } from './bounds.ts'
+import { CircuitOpen } from './breaker.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 
@@ -20,7 +22,7 @@ export type Outcome =
   /** Refused without the arbiter, by what it said a moment ago. */
   | { readonly kind: 'refused'; readonly refusal: 'SOLD_OUT' }
   /** Nothing was decided, and nothing of this claim is under way. */
-  | { readonly kind: 'busy' }
+  | { readonly kind: 'busy'; readonly retryAfterMs?: number | undefined }
   /** The arbiter may have decided it, or may still. */
   | { readonly kind: 'unknown' }
 
@@ -34,9 +36,6 @@ export interface GroupCommitOptions {
 
 const busy: Outcome = { kind: 'busy' }
 const unknown: Outcome = { kind: 'unknown' }
-
-/** A call ends by itself within two of its timeouts (EVALSHA, then EVAL); past this its request has died. */
-const callLostAfterMs = 2 * limits.arbiterCallTimeoutMs + 1_000
 
 /**
  * Gathers the claims of an isolate into arbitration calls (DESIGN §4, CL11). Per bucket at most `callsInFlightMax`
@@ -102,7 +101,7 @@ export class GroupCommit {
   #hasPlace(lane: Lane): boolean {
     if (lane.calls.size < limits.callsInFlightMax) return true
     const [oldest] = lane.calls
-    if (this.#options.clock() - oldest!.startedAtMs < callLostAfterMs) return false
+    if (this.#options.clock() - oldest!.startedAtMs < arbiterCallEndsMs) return false
     lane.calls.delete(oldest!)
     this.#options.log('arbitration_call_lost', { claims: oldest!.claims.length })
     return true
@@ -137,6 +136,7 @@ export class GroupCommit {
 
   /** One failure answers all claims of its call; what it was is for us alone. */
   #failed(error: unknown): Outcome {
+    if (error instanceof CircuitOpen) return { kind: 'busy', retryAfterMs: error.retryAfterMs }
     const failure = error instanceof ArbiterError ? error.failure : 'garbled'
     this.#options.log(`arbiter_${failure}`, describe(error))
     return failure === 'refused' ? busy : unknown

@@ -52,5 +52,7 @@ export function failed({ refuse, log }: Parts, error: unknown, request: Request)
   const away = error instanceof Away
   // A client that has left is the likeliest reason for its own call to have broken.
   if (!away || !request.signal.aborted) log(away ? 'away' : 'failed', describe(error))
-  return away ? refuse('UNAVAILABLE', { retry_after_ms: limits.retryAfterMs }) : refuse('INTERNAL')
+  return away
+    ? refuse('UNAVAILABLE', { retry_after_ms: error.retryAfterMs ?? limits.retryAfterMs })
+    : refuse('INTERNAL')
 }

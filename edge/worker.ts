@@ -1,6 +1,8 @@
 import { enterBallot } from '../lua/claim.ts'
 import { restRunner } from '../lua/runner.ts'
 import { limits } from '../schema/limits.ts'
+import { arbiterCallEndsMs, breakerRunner } from './arbiterRunner.ts'
+import { Breaker } from './breaker.ts'
 import { makeCampaigns } from './campaigns.ts'
 import { claim } from './claim.ts'
 import { type Bindings, parseConfig } from './config.ts'
@@ -29,14 +31,17 @@ function compose(bindings: Bindings): Gate {
   const random = randomText((bytes) => crypto.getRandomValues(bytes))
   const refuse = makeRefuse(requestIds(random.text(12)))
   const cache = makeLocationCache(() => caches.default, log)
-  const core = makeCore({ url: config.coreUrl, keys: config.keys.edgeCore, clock })
+  const toCore = new Breaker({ what: 'core', log, callEndsMs: limits.coreTimeoutMs + 1_000, clock })
+  const core = makeCore({ url: config.coreUrl, keys: config.keys.edgeCore, breaker: toCore, clock })
   const campaigns = makeCampaigns(core, cache, config.keys.campaignId, clock)
   const logins = makeLogins(config.login, clock)
-  const runner = restRunner({
+  const toRedis = new Breaker({ what: 'redis', log, callEndsMs: arbiterCallEndsMs, clock })
+  const rest = restRunner({
     ...config.redis,
     timeoutMs: limits.arbiterCallTimeoutMs,
     fetch: (input, init) => fetch(input, init),
   })
+  const runner = breakerRunner(rest, toRedis)
   const holders = makeHolders({ runner, cache, log })
   const groups = new GroupCommit({ runner, log, clock })
   const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
