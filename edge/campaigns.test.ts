@@ -36,7 +36,8 @@ class Place {
       if (this.away) throw new Error('away')
       return this.snapshot
     }
-    const core = { campaign, ask: () => Promise.reject(new Error('not asked here')) }
+    const unused = () => Promise.reject(new Error('not asked here'))
+    const core = { campaign, ask: unused, tell: unused }
     const campaigns = makeCampaigns(core, this.#cache, ids, () => this.nowMs)
     return {
       find: (campaignId = id) => campaigns.find(campaignId, lifetime),

@@ -48,7 +48,6 @@ export function makeCore({ url, keys, breaker, clock }: CoreOptions): Core {
       const headers: Record<string, string> = { 'Tidegate-Assertion': assertion(userId) }
       const lastEventId = request.headers.get('Last-Event-ID')
       if (lastEventId !== null) headers['Last-Event-ID'] = lastEventId
-<<<<<<< HEAD
       return checked(await sendInTime(url + path, { headers }, request.signal), type)
     },
 
@@ -56,27 +55,17 @@ export function makeCore({ url, keys, breaker, clock }: CoreOptions): Core {
       const headers = { 'Tidegate-Assertion': assertion(userId), 'Content-Type': 'application/json' }
       const init = { method: 'POST', headers, body: JSON.stringify(body) }
       return checked(await sendInTime(url + path, init, request.signal), 'application/json')
-=======
-      const response = await sendInTime(url + path, headers, request.signal)
-      if (hasType(response, 'application/problem+json')) {
-        // The core refuses what the edge vouches for: our keys differ. No login would help the client.
-        if (response.status === 401) throw new Away('core: the assertion was refused')
-        return response
-      }
-      if (response.status !== 200 || !hasType(response, type)) throw unexpected('answer', response.status)
-      return response
->>>>>>> 4450b95 (Stop asking what does not answer, say when to come back, and tell how to deploy)
     },
   }
 
+  /** A client that has left broke its own call. */
+  const guard = (work: () => Promise<Response>, request: Request) =>
+    breaker.run(work, (error) => isNoAnswer(error) && !request.signal.aborted)
+
   return {
     campaign: (campaignId) => breaker.run(() => core.campaign(campaignId), isNoAnswer),
-    ask: (path, type, userId, request) =>
-      // A client that has left broke its own call.
-      breaker.run(
-        () => core.ask(path, type, userId, request),
-        (error) => isNoAnswer(error) && !request.signal.aborted,
-      ),
+    ask: (path, type, userId, request) => guard(() => core.ask(path, type, userId, request), request),
+    tell: (path, body, userId, request) => guard(() => core.tell(path, body, userId, request), request),
   }
 }
 
@@ -97,8 +86,7 @@ function checked(response: Response, type: string): Response {
     if (response.status === 401) throw new Away('core: the assertion was refused')
     return response
   }
-  if (response.status !== 200 || !hasType(response, type))
-    throw new Away(`core: unexpected answer, HTTP ${response.status}`)
+  if (response.status !== 200 || !hasType(response, type)) throw unexpected('answer', response.status)
   return response
 }
 
