@@ -7,6 +7,8 @@ export interface CampaignWish {
   startsAtMs: number
   endsAtMs: number
   bucketCount?: number
+  /** What becomes of claims that are accepted and not delivered when it is paused or voided. */
+  inFlight?: 'continue' | 'cancel'
 }
 
 /** Creates, submits, approves and publishes a campaign through the admin API, as two people would. */
@@ -29,6 +31,7 @@ export async function openCampaign(stack: Stack, wish: CampaignWish): Promise<st
         threshold: { currency: 'CNY', minor: '10000' },
       },
       validity: { kind: 'days', days: 7 },
+      in_flight: wish.inFlight ?? 'continue',
     },
   })
   const id = created.body['id'] as string
@@ -44,12 +47,22 @@ export async function openCampaign(stack: Stack, wish: CampaignWish): Promise<st
   return id
 }
 
+/** Pauses or resumes it, as an operator would. @returns when the last gate had it, ms by the core's clock. */
+export async function commandCampaign(stack: Stack, id: string, verb: 'pause' | 'resume'): Promise<number> {
+  const operator = await stack.mintLogin({ user: 'loadtest-operator', role: 'operator' })
+  const { etag } = await call(stack, operator, 'GET', `/admin/v1/campaigns/${id}`)
+  const { body } = await call(stack, operator, 'POST', `/admin/v1/campaigns/${id}/${verb}`, {}, etag)
+  const { gates } = body as { gates?: { reached_at: string | null } }
+  if (!gates?.reached_at) throw new Error(`${verb}: not every gate was told`)
+  return Date.parse(gates.reached_at)
+}
+
 async function call(
   stack: Stack,
   login: string,
   method: string,
   path: string,
-  body: unknown,
+  body?: unknown,
   etag?: string,
 ): Promise<{ body: Record<string, unknown>; etag: string }> {
   const response = await fetch(stack.endpoints.core + path, {
@@ -60,7 +73,7 @@ async function call(
       'Idempotency-Key': crypto.randomUUID(),
       ...(etag === undefined ? {} : { 'If-Match': etag }),
     },
-    body: JSON.stringify(body),
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   const answer = (await response.json()) as Record<string, unknown>
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`)

@@ -2,6 +2,7 @@ import { honour } from '../../lua/honour.ts'
 import type { Bucket } from '../../lua/keys.ts'
 import { snapshot } from '../../lua/stock.ts'
 import { packRecord, timeOfRequestId } from '../../schema/acceptance.ts'
+import { assertNever } from '../../schema/assert.ts'
 import { bucketOf, hash53, keyFingerprint } from '../../schema/hash.ts'
 import { limits } from '../../schema/limits.ts'
 import { encodeSixbit } from '../../schema/sixbit.ts'
@@ -39,30 +40,40 @@ export async function honourReceipt(
     bucket: bucketOf(receipt.userId, receipt.campaignId, campaign.bucket_count),
   }
   const ruleVersion = campaign.rule_version
-  return deps.db.admin.transaction(async (tx) => {
+  const first = await honourOnce(deps, bucket, ruleVersion, receipt, 'look elsewhere')
+  if (first !== undefined) return first
+  // Not inside of the transaction: whoever waits for a connection there holds one that others wait for.
+  await bringOne(deps, bucket)
+  return (await honourOnce(deps, bucket, ruleVersion, receipt, 'reject'))!
+}
+
+/** Undefined: its bucket is sold out, and another may have stock. */
+function honourOnce(
+  deps: HonourDeps,
+  bucket: Bucket,
+  ruleVersion: number,
+  receipt: Receipt,
+  whenSoldOut: 'reject' | 'look elsewhere',
+): Promise<ClaimView | undefined> {
+  const { campaignId } = bucket
+  const { requestId } = receipt
+  return deps.db.query.transaction(async (tx) => {
     // One at a time for a request: what one finds accepted, another must not reject.
-    await tx`SELECT pg_advisory_xact_lock(hashtextextended(${receipt.requestId}, 0))`
-    const known = await findClaimView(tx, receipt.userId, receipt.requestId, deps.clock())
+    await tx`SELECT pg_advisory_xact_lock(hashtextextended(${requestId}, 0))`
+    const known = await findClaimView(tx, receipt.userId, requestId, deps.clock())
     if (known !== undefined) return known
     const reason = await acceptAgain(deps, bucket, receipt)
-    if (reason !== undefined) await reject(tx, bucket, ruleVersion, receipt, reason, deps.clock())
-    deps.log.info(
-      { campaign_id: receipt.campaignId, request_id: receipt.requestId, reason },
-      reason === undefined ? 'a lost acceptance is honoured' : 'a lost acceptance can’t be honoured',
-    )
-    if (reason !== undefined)
-      return { request_id: receipt.requestId, status: 'REJECTED', campaign_id: receipt.campaignId, reason }
-    return {
-      request_id: receipt.requestId,
-      status: 'PROCESSING',
-      campaign_id: receipt.campaignId,
-      poll_after_ms: limits.pollAfterMs,
-    }
+    if (reason === 'REJECTED_QUOTA' && whenSoldOut === 'look elsewhere') return undefined
+    deps.log.info({ campaign_id: campaignId, request_id: requestId, reason }, 'a lost acceptance came back')
+    const view = { request_id: requestId, campaign_id: campaignId }
+    if (reason === undefined) return { ...view, status: 'PROCESSING', poll_after_ms: limits.pollAfterMs }
+    await reject(tx, bucket, ruleVersion, receipt, reason, deps.clock())
+    return { ...view, status: 'REJECTED', reason }
   })
 }
 
 async function findCampaign({ db }: HonourDeps, campaignId: string) {
-  const [row] = await db.admin.sql<{ bucket_count: number; rule_version: number; mode: string }[]>`
+  const [row] = await db.query.sql<{ bucket_count: number; rule_version: number; mode: string }[]>`
     SELECT bucket_count, rule_version, mode FROM campaigns
     WHERE campaign_id = ${campaignId} AND state IN ('ACTIVE', 'PAUSED', 'ENDED', 'VOIDED')`
   if (row === undefined) throw new Refused('CAMPAIGN_NOT_FOUND')
@@ -79,13 +90,19 @@ async function acceptAgain(
   bucket: Bucket,
   receipt: Receipt,
 ): Promise<ClaimRejection | undefined> {
-  const record = recordOf(receipt)
-  for (let brought = false; ; brought = true) {
-    const answer = await honour(deps.runner, bucket, receipt.userId, record)
-    if (answer === 'accepted' || answer === 'already') return undefined
-    if (answer === 'limit') return 'REJECTED_DUPLICATE'
-    if (answer === 'not_ready') throw new Refused('NOT_READY', { retry_after_ms: limits.retryAfterMs })
-    if (brought || !(await bringOne(deps, bucket))) return 'REJECTED_QUOTA'
+  const answer = await honour(deps.runner, bucket, receipt.userId, recordOf(receipt))
+  switch (answer) {
+    case 'accepted':
+    case 'already':
+      return undefined
+    case 'limit':
+      return 'REJECTED_DUPLICATE'
+    case 'sold_out':
+      return 'REJECTED_QUOTA'
+    case 'not_ready':
+      throw new Refused('NOT_READY', { retry_after_ms: limits.retryAfterMs })
+    default:
+      return assertNever(answer, 'answer')
   }
 }
 
@@ -103,10 +120,10 @@ function recordOf(receipt: Receipt): string {
   return packRecord({ ...partsOf(receipt), state: 'A' })
 }
 
-/** Moves one coupon to this bucket from wherever the campaign has one left. @returns whether it had. */
-async function bringOne(deps: HonourDeps, { campaignId, bucket }: Bucket): Promise<boolean> {
+/** Moves one coupon to this bucket from wherever the campaign has one left, if it has. */
+async function bringOne(deps: HonourDeps, { campaignId, bucket }: Bucket): Promise<void> {
   const from = await findSpare(deps, campaignId, bucket)
-  if (from === undefined) return false
+  if (from === undefined) return
   await deps.db.admin.transaction((tx) =>
     planTransfers(
       tx,
@@ -117,7 +134,6 @@ async function bringOne(deps: HonourDeps, { campaignId, bucket }: Bucket): Promi
     ),
   )
   await advanceTransfers(deps, campaignId)
-  return true
 }
 
 /** The campaign's unallocated stock (null), or its richest other bucket; undefined: nothing is left anywhere. */

@@ -192,16 +192,15 @@ function registerReceipts(app: CoreApp, deps: Deps): void {
   app.openapi(support, async (c) => {
     const ctx = commandContext(c, deps)
     const { receipt } = c.req.valid('json')
+    const command = { action: 'receipt.present', target: '', roles: campaignRoles.presentReceipt }
+    await authorise(deps, ctx.caller, command)
+    // Before the command's own transaction: repeating it gives the same claim.
+    const view = await honourReceipt(deps, receipt, undefined)
     const { answer } = await execute(ctx, {
-      action: 'receipt.present',
-      target: '',
-      roles: campaignRoles.presentReceipt,
+      ...command,
       input: { receipt },
       reason: undefined,
-      async run() {
-        const view = await honourReceipt(deps, receipt, undefined)
-        return { answer: view, target: view.request_id, after: view }
-      },
+      run: async () => ({ answer: view, target: view.request_id, after: view }),
     })
     return c.json(answer, 200)
   })

@@ -46,6 +46,16 @@ export async function audit(target: AuditTarget): Promise<Verdict> {
   }
 }
 
+interface AuditedClaim {
+  user_id: string
+  request_id: string
+  status: string
+  reason: string | null
+  token_id: string
+  /** It stood in a log; otherwise it was rejected by its receipt. */
+  from_log: boolean
+}
+
 interface Ledger {
   quota: number
   perUserLimit: number
@@ -54,7 +64,7 @@ interface Ledger {
   unallocated: number
   withdrawn: number
   coupons: { user_id: string; request_id: string; state: string }[]
-  claims: { user_id: string; request_id: string; status: string; reason: string | null; token_id: string }[]
+  claims: AuditedClaim[]
   /** Rejected, and the stock not given back yet. */
   awaitingReturn: number
 }
@@ -68,7 +78,8 @@ async function readLedger(sql: postgres.Sql, campaignId: string): Promise<Ledger
   const coupons = await sql<Ledger['coupons']>`
     SELECT user_id, request_id::text, state FROM coupons WHERE campaign_id = ${campaignId}`
   const claims = await sql<Ledger['claims']>`
-    SELECT user_id, request_id::text, status, reason, token_id FROM claims WHERE campaign_id = ${campaignId}`
+    SELECT user_id, request_id::text, status, reason, token_id, entry_seq >= 0 AS from_log
+    FROM claims WHERE campaign_id = ${campaignId}`
   const [waiting] = await sql`
     SELECT count(*)::int AS n FROM compensations
     WHERE campaign_id = ${campaignId} AND state NOT IN ('APPLIED', 'CLOSED')`
@@ -126,7 +137,10 @@ function judge(ledger: Ledger, store: Store, told: readonly Told[]): Verdict {
   const duplicates = judgeDuplicates(ledger, store, violations)
   const lost = judgeLost(ledger, told, violations)
 
-  const settled = ledger.claims.filter(({ status }) => status === 'DELIVERED' || status === 'REJECTED').length
+  // A claim that was rejected by its receipt never took stock.
+  const settled = ledger.claims.filter(
+    ({ status, from_log }) => from_log && (status === 'DELIVERED' || status === 'REJECTED'),
+  ).length
   const identity = {
     quota: ledger.quota,
     remaining: store.remaining,

@@ -1,0 +1,57 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { drills } from './drills/all.ts'
+import type { DrillResult } from './drills/drill.ts'
+import { runDrill } from './drills/runDrill.ts'
+
+const help = `npm run drill -- NAME|all [--json FILE]
+
+A fault with real processes while people claim, each on a stack of its own; then an audit of every invariant by code
+that shares nothing with the path.
+
+${drills.map(({ name, about }) => `  ${name.padEnd(28)} ${about}`).join('\n')}
+  all
+
+  --json FILE  writes [{name, passed, violations, figures}]
+
+Exit code 1 when an invariant is broken.`
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { json: { type: 'string' }, help: { type: 'boolean', short: 'h', default: false } },
+  })
+  if (values.help) {
+    console.log(help)
+    return 0
+  }
+  const chosen = positionals.flatMap((name) =>
+    name === 'all' ? drills : drills.filter((drill) => drill.name === name),
+  )
+  if (chosen.length === 0 || chosen.length < positionals.length) {
+    console.error(help)
+    return 2
+  }
+  const home = join(import.meta.dirname, '..', '.tidegate')
+  mkdirSync(home, { recursive: true, mode: 0o711 })
+  const results: DrillResult[] = []
+  for (const drill of chosen) {
+    console.log(`drill ${drill.name}: ${drill.about}`)
+    const result = await runDrill(drill, home)
+    results.push(result)
+    const figures = Object.entries(result.figures).map(([name, value]) => `${name} ${value}`)
+    console.log(`  ${result.passed ? 'passed' : 'FAILED'}  ${figures.join(', ')}`)
+    for (const violation of result.violations) console.log(`  ${violation}`)
+  }
+  if (values.json) writeFileSync(values.json, `${JSON.stringify(results, null, 2)}\n`)
+  const failed = results.filter(({ passed }) => !passed).length
+  console.log(
+    failed === 0
+      ? `drill: ${results.length} passed, every invariant held`
+      : `drill: ${failed} of ${results.length} FAILED`,
+  )
+  return failed === 0 ? 0 : 1
+}
+
+process.exit(await main())

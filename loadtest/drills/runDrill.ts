@@ -1,0 +1,45 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { startStack } from '../../stack/stack.ts'
+import type { Drill, DrillResult } from './drill.ts'
+import { World } from './world.ts'
+
+/** Everybody comes from one machine, and presses again and again. */
+const limits = 'token.device=100000/1m:50000,claim.device=100000/1m:50000'
+
+/** Runs a drill on a stack of its own and judges it. A drill that throws has failed, with its sentence. */
+export async function runDrill(drill: Drill, home: string): Promise<DrillResult> {
+  const dir = join(home, `drill-${process.pid}-${drill.name}`)
+  const began = performance.now()
+  const prepared = await drill.prepare?.(dir)
+  let figures: Record<string, number> = {}
+  const violations: string[] = []
+  try {
+    const stack = await startStack({
+      dir,
+      home,
+      postgres: { settings: { shared_buffers: '64MB' } },
+      env: { edge: { LIMITS: limits } },
+      onUnexpectedEnd: ({ name, exit }) =>
+        violations.push(`${name} ended by itself: ${exit.signal ?? exit.code}`),
+      ...drill.stack,
+      ...prepared?.stack,
+    })
+    const world = new World(stack, prepared?.tools)
+    try {
+      figures = await drill.run(world)
+      figures = { ...figures, ...(await world.judge(drill.losesAcceptances ?? false)) }
+    } catch (error) {
+      violations.push((error as Error).message)
+    } finally {
+      violations.push(...world.violations)
+      await world.close()
+      await stack.stop()
+    }
+  } finally {
+    await prepared?.close()
+    rmSync(dir, { recursive: true, force: true })
+  }
+  figures['seconds'] = Math.round((performance.now() - began) / 100) / 10
+  return { name: drill.name, passed: violations.length === 0, violations, figures }
+}
