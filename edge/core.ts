@@ -17,6 +17,8 @@ export interface Core {
   ask(path: string, type: string, userId: string, request: Request): Promise<Response>
   /** The same for a command: sends `body` as JSON, and gets JSON. */
   tell(path: string, body: unknown, userId: string, request: Request): Promise<Response>
+  /** The same to remove something. */
+  remove(path: string, userId: string, request: Request): Promise<Response>
 }
 
 export interface CoreOptions {
@@ -56,6 +58,11 @@ export function makeCore({ url, keys, breaker, clock }: CoreOptions): Core {
       const init = { method: 'POST', headers, body: JSON.stringify(body) }
       return checked(await sendInTime(url + path, init, request.signal), 'application/json')
     },
+
+    async remove(path, userId, request) {
+      const init = { method: 'DELETE', headers: { 'Tidegate-Assertion': assertion(userId) } }
+      return checked(await sendInTime(url + path, init, request.signal), 'application/json')
+    },
   }
 
   /** A client that has left broke its own call. */
@@ -66,6 +73,7 @@ export function makeCore({ url, keys, breaker, clock }: CoreOptions): Core {
     campaign: (campaignId) => breaker.run(() => core.campaign(campaignId), isNoAnswer),
     ask: (path, type, userId, request) => guard(() => core.ask(path, type, userId, request), request),
     tell: (path, body, userId, request) => guard(() => core.tell(path, body, userId, request), request),
+    remove: (path, userId, request) => guard(() => core.remove(path, userId, request), request),
   }
 }
 

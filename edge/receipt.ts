@@ -1,5 +1,6 @@
 import { limits } from '../schema/limits.ts'
 import { unsealReceipt } from '../schema/tokens.ts'
+import { jsonBody } from './jsonBody.ts'
 import type { Lifetime } from './lifetime.ts'
 import { loginUser, type PersonalParts, passOn } from './personal.ts'
 
@@ -19,38 +20,15 @@ export async function presentReceipt(
   if (userId === undefined) return refuse('UNAUTHENTICATED')
   const refused = guard.admit(request, userId, lifetime)
   if (refused !== undefined) return refuse(refused.code, refused.extras)
-  if (Number(request.headers.get('Content-Length')) > limits.requestBodyBytesMax)
-    return refuse('PAYLOAD_TOO_LARGE')
-  const type = request.headers.get('Content-Type') ?? ''
-  if (!/^application\/json\s*(;|$)/i.test(type)) return refuse('UNSUPPORTED_MEDIA_TYPE')
-  const receipt = await receiptOf(request)
+  const body = await jsonBody(refuse, request)
+  if (body instanceof Response) return body
+  const receipt = receiptOf(body.value)
   if (receipt === undefined || unsealReceipt(receipt, keys)?.userId !== userId)
     return refuse('INVALID_REQUEST', { detail })
   return passOn(await core.tell('/v1/receipts', { receipt }, userId, request), request)
 }
 
-async function receiptOf(request: Request): Promise<string | undefined> {
-  const body = parse(await readBounded(request))
+function receiptOf(body: unknown): string | undefined {
   const receipt = (body as { receipt?: unknown } | null | undefined)?.receipt
   return typeof receipt === 'string' && receipt.length <= limits.claimTokenCharsMax ? receipt : undefined
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-/** What is beyond the limit is not read: the text is then no JSON. */
-async function readBounded({ body }: Request): Promise<string> {
-  if (body === null) return ''
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const chunk of body) {
-    text += decoder.decode(chunk, { stream: true })
-    if (text.length > limits.requestBodyBytesMax) break
-  }
-  return text
 }

@@ -6,6 +6,7 @@ import { type IssueParts, issueToken } from './issueToken.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 import { claimEvents, claimStatus, myCoupons, myEvents, type PersonalParts } from './personal.ts'
+import { pushSubscriptions, subscribePush, unsubscribePush } from './push.ts'
 import { presentReceipt } from './receipt.ts'
 import type { Refuse } from './refusal.ts'
 import { type ViewParts, viewCampaign } from './viewCampaign.ts'
@@ -19,6 +20,7 @@ export interface Parts {
   readonly log: Log
 }
 
+type Method = 'GET' | 'POST' | 'DELETE'
 type Handler = (request: Request, lifetime: Lifetime, id: string) => Promise<Response>
 
 /** The public API of the edge (DESIGN §7). Every answer that is not a success is a problem. */
@@ -26,12 +28,15 @@ export function makeRoutes(parts: Parts): Hono {
   const { refuse } = parts
   const app = new Hono()
 
-  function route(method: 'GET' | 'POST', path: string, handler: Handler): void {
-    const allow = method === 'GET' ? 'GET, HEAD, OPTIONS' : 'POST, OPTIONS'
-    app.on(method, path, (c) => handler(c.req.raw, c.executionCtx, c.req.param('id') ?? ''))
+  function routes(path: string, handlers: Partial<Record<Method, Handler>>): void {
+    const methods = Object.keys(handlers) as Method[]
+    const allow = [...methods.flatMap((one) => (one === 'GET' ? [one, 'HEAD'] : [one])), 'OPTIONS'].join(', ')
+    for (const method of methods)
+      app.on(method, path, (c) => handlers[method]!(c.req.raw, c.executionCtx, c.req.param('id') ?? ''))
     app.options(path, () => new Response(null, { status: 204, headers: { Allow: allow } }))
     app.all(path, () => refuse('METHOD_NOT_ALLOWED', undefined, { Allow: allow }))
   }
+  const route = (method: Method, path: string, handler: Handler) => routes(path, { [method]: handler })
 
   route('GET', '/v1/campaigns/:id', (...args) => viewCampaign(parts.view, ...args))
   route('POST', '/v1/campaigns/:id/claim-tokens', (...args) => issueToken(parts.issue, ...args))
@@ -41,6 +46,11 @@ export function makeRoutes(parts: Parts): Hono {
   route('GET', '/v1/claims/:id/events', (...args) => claimEvents(parts.personal, ...args))
   route('GET', '/v1/me/events', (request, lifetime) => myEvents(parts.personal, request, lifetime))
   route('GET', '/v1/me/coupons', (request, lifetime) => myCoupons(parts.personal, request, lifetime))
+  routes('/v1/me/push-subscriptions', {
+    GET: (request, lifetime) => pushSubscriptions(parts.personal, request, lifetime),
+    POST: (request, lifetime) => subscribePush(parts.personal, request, lifetime),
+  })
+  route('DELETE', '/v1/me/push-subscriptions/:id', (...args) => unsubscribePush(parts.personal, ...args))
 
   app.notFound(() => refuse('NOT_FOUND'))
   app.onError((error, c: Context) => failed(parts, error, c.req.raw))
