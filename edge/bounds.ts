@@ -23,6 +23,7 @@ export const bounds = {
   /** The claim woken to lead the next call has so long to do it, before its request counts as dead. */
   handOnMs: 50,
   logEveryMs: 1_000,
+  metricsEveryMs: 10_000,
 
   /** Keys that one limit of one route remembers; forgetting one gives it a full bucket. */
   limitKeysMax: 100_000,

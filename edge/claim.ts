@@ -16,6 +16,7 @@ import { isRefused } from './guards/door.ts'
 import type { Lifetime } from './lifetime.ts'
 import { bearer, type Logins } from './login.ts'
 import { deviceHashOf } from './mac.ts'
+import type { Metrics } from './metrics.ts'
 import type { RandomText } from './random.ts'
 import { instant, type Refuse } from './refusal.ts'
 import { deviceIdOf, isIdempotencyKey, malformed, refuseBody } from './request.ts'
@@ -29,6 +30,7 @@ export interface ClaimParts {
   readonly ballots: Arbiter
   readonly guard: ClaimGuard
   readonly random: RandomText
+  readonly metrics: Metrics
   readonly refuse: Refuse
   clock(): number
 }
@@ -83,6 +85,7 @@ export async function claim(
   const packed = pack(parts.random.requestIdPart(), token, key, state)
   const arbiter = token.terms === 'ballot' ? parts.ballots : parts.arbiter
   const outcome = await arbiter.decide(token, { userId: token.userId, packed }, lifetime)
+  parts.metrics.count(nameOf(outcome))
   return answer(parts, token, outcome)
 }
 
@@ -128,6 +131,22 @@ async function refuseLogin(
   const loginUser = await logins.userOf(login, lifetime)
   if (loginUser === undefined) return refuse('UNAUTHENTICATED')
   return loginUser === userId ? undefined : refuse('TOKEN_INVALID')
+}
+
+/** Under which an outcome is counted: the decision, or `_HERE` behind a refusal that cost the arbiter nothing. */
+function nameOf(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'decided':
+      return outcome.verdict.decision
+    case 'refused':
+      return `${outcome.refusal}_HERE`
+    case 'busy':
+      return 'BUSY_HERE'
+    case 'unknown':
+      return 'OUTCOME_UNKNOWN'
+    default:
+      return assertNever(outcome, 'outcome')
+  }
 }
 
 function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcome): Response {

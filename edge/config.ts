@@ -1,6 +1,7 @@
 import { type Keyring, parseKeyring } from '../schema/sealed.ts'
 import { type GuardBindings, type GuardConfig, parseGuardConfig } from './guards/config.ts'
 import { macFor } from './mac.ts'
+import type { Dataset } from './metrics.ts'
 
 /** The worker's bindings: texts from wrangler.toml's vars and from secrets, and the page's files. */
 export interface Bindings extends GuardBindings {
@@ -15,6 +16,7 @@ export interface Bindings extends GuardBindings {
   readonly RECEIPT_KEYS?: string
   readonly CAMPAIGN_ID_KEYS?: string
   readonly EDGE_CORE_KEYS?: string
+  readonly METRICS?: Dataset
   readonly ASSETS?: { fetch(request: Request): Promise<Response> }
 }
 
@@ -74,7 +76,7 @@ export function parseConfig(bindings: Bindings): Config {
   })
 }
 
-type TextName = Exclude<keyof Bindings, 'ASSETS' | 'PLATFORM_RATE' | 'CAMPAIGN_RATE'>
+type TextName = Exclude<keyof Bindings, 'ASSETS' | 'METRICS' | 'PLATFORM_RATE' | 'CAMPAIGN_RATE'>
 
 function text(bindings: Bindings, name: TextName): string {
   const value = bindings[name]

@@ -14,6 +14,7 @@ import type { Lifetime } from './lifetime.ts'
 import { makeLocationCache } from './locationCache.ts'
 import { describe, makeLog } from './log.ts'
 import { makeLogins } from './login.ts'
+import { Metrics } from './metrics.ts'
 import { randomText } from './random.ts'
 import { makeRefuse, requestIds } from './refusal.ts'
 import { failed, makeRoutes, type Parts } from './routes.ts'
@@ -48,7 +49,17 @@ function compose(bindings: Bindings): Gate {
   const ballots = new GroupCommit({ runner, log, clock, arbitrate: enterBallot })
   const guards = makeGuards(config.guards, bindings, campaigns, log, clock)
   const parts: Parts = {
-    claim: { keys: config.keys, logins, arbiter, ballots, guard: guards.claim, random, refuse, clock },
+    claim: {
+      metrics: new Metrics(bindings.METRICS, clock),
+      keys: config.keys,
+      logins,
+      arbiter,
+      ballots,
+      guard: guards.claim,
+      random,
+      refuse,
+      clock,
+    },
     issue: { campaigns, logins, keys: config.keys.claimToken, guard: guards.issue, random, refuse, clock },
     view: { campaigns, refuse, clock },
     personal: { core, logins, keys: config.keys.receipt, guard: guards.read, refuse, log, clock },
