@@ -7,7 +7,7 @@ import { connect, makeLog } from './connect.ts'
 import type { Deps, Running } from './deps.ts'
 import { ConfigurationError, type CoreEnv, parseEnv } from './env.ts'
 import { type Guardian, startGuardian } from './guardian/guardian.ts'
-import { buildApp } from './http/routes.ts'
+import { buildApp, buildHealthApp } from './http/routes.ts'
 import { startHttp } from './http/server.ts'
 import { startHub } from './notify/hub.ts'
 import { startPublisher } from './notify/publisher.ts'
@@ -15,9 +15,11 @@ import { type Streams, startStreams } from './notify/streams.ts'
 import { startPushes } from './push/deliver.ts'
 import { makeRecovery } from './recovery/recover.ts'
 import { registerRecoveryRoutes } from './recovery/routes.ts'
+import { Refused } from './refusal.ts'
 import { registerDeadLetterRoutes } from './review/deadLetterRoutes.ts'
 import { startReviewKeeper } from './review/keeper.ts'
 import { registerReviewRoutes } from './review/routes.ts'
+import { type CoreRole, parseRoles } from './role.ts'
 import { startStockKeeper } from './stock/keeper.ts'
 import { startWebhooks } from './webhooks/deliver.ts'
 
@@ -33,24 +35,29 @@ const stopWithinMs = 20_000
 
 async function main(): Promise<void> {
   const env = orExplain(() => parseEnv(process.env))
+  const roles = orExplain(() => parseRoles(process.argv.slice(2)))
   const log = makeLog(env)
   const { deps, close } = orExplain(() => connect(env, log))
   const applied = await migrate(env.databaseUrl)
   if (applied.length > 0) log.info({ applied }, 'migrated')
 
   let stopping = false
-  const parts = startParts(deps)
-  const app = buildApp(deps, {
-    isStopping: () => stopping,
-    onOpened: parts.onOpened,
-    onDrawn: parts.onDrawn,
-    also(app) {
-      registerClaimRoutes(app, deps, parts.streams)
-      registerRecoveryRoutes(app, deps, parts.guardian)
-      registerReviewRoutes(app, deps, parts.onDecided)
-      registerDeadLetterRoutes(app, deps, parts.onDecided)
-    },
-  })
+  const isStopping = () => stopping
+  const parts = startParts(deps, roles)
+  const app =
+    parts.streams === undefined
+      ? buildHealthApp(deps, isStopping)
+      : buildApp(deps, {
+          isStopping,
+          onOpened: parts.onOpened,
+          onDrawn: parts.onDrawn,
+          also(app) {
+            registerClaimRoutes(app, deps, parts.streams!)
+            registerRecoveryRoutes(app, deps, parts.guardian)
+            registerReviewRoutes(app, deps, parts.onDecided)
+            registerDeadLetterRoutes(app, deps, parts.onDecided)
+          },
+        })
   const http = await startHttp(app, env.host, env.port)
   process.stdout.write(`${JSON.stringify({ listening: http.url })}\n`)
   log.info({ url: http.url }, 'listening')
@@ -71,8 +78,10 @@ async function main(): Promise<void> {
 }
 
 interface Parts {
-  streams: Streams
-  guardian: Guardian
+  /** Where HTTP is served to more than probes. */
+  streams: Streams | undefined
+  /** Of this process, or one that says that it is in others. */
+  guardian: Pick<Guardian, 'view'>
   onOpened(): void
   onDrawn(): void
   onDecided(): void
@@ -82,41 +91,54 @@ interface Parts {
   last: Running[]
 }
 
-function startParts(deps: Deps): Parts {
-  const hub = startHub(deps)
-  const streams = startStreams(deps, hub)
-  const publisher = startPublisher(deps)
-  const compensator = startCompensator(deps)
-  const drain = startDrain(deps, {
-    onCommitted({ rejected }) {
-      publisher.wake()
-      if (rejected > 0) compensator.wake()
-    },
-  })
-  const guardian = startGuardian(deps, { recover: makeRecovery(deps) })
-  const keeper = startStockKeeper(deps)
-  const webhooks = startWebhooks(deps)
-  const pushes = startPushes(deps)
+function startParts(deps: Deps, roles: ReadonlySet<CoreRole>): Parts {
+  const inRole = <P>(role: CoreRole, start: () => P): P | undefined => (roles.has(role) ? start() : undefined)
+  const hub = inRole('api', () => startHub(deps))
+  const streams = hub && startStreams(deps, hub)
+  const publisher = inRole('notify', () => startPublisher(deps))
+  const compensator = inRole('drain', () => startCompensator(deps))
   const onDecided = () => {
-    publisher.wake()
-    compensator.wake()
+    publisher?.wake()
+    compensator?.wake()
   }
-  const reviews = startReviewKeeper(deps, onDecided)
-  const ballots = startBallotKeeper(deps, () => publisher.wake())
+  const drain = inRole('drain', () =>
+    startDrain(deps, {
+      onCommitted({ rejected }) {
+        publisher?.wake()
+        if (rejected > 0) compensator?.wake()
+      },
+    }),
+  )
+  const reviews = inRole('drain', () => startReviewKeeper(deps, onDecided))
+  const ballots = inRole('drain', () => startBallotKeeper(deps, () => publisher?.wake()))
+  const guardian = inRole('guardian', () => startGuardian(deps, { recover: makeRecovery(deps) }))
+  const keeper = inRole('guardian', () => startStockKeeper(deps))
+  const webhooks = inRole('notify', () => startWebhooks(deps))
+  const pushes = inRole('notify', () => startPushes(deps))
   return {
     streams,
-    guardian,
+    guardian: guardian ?? guardianElsewhere,
     onOpened() {
-      drain.nudge()
-      guardian.nudge()
-      keeper.nudge()
+      drain?.nudge()
+      guardian?.nudge()
+      keeper?.nudge()
     },
-    onDrawn: ballots.wake,
+    onDrawn: () => ballots?.wake(),
     onDecided,
-    first: [streams, drain, guardian, keeper, ballots, reviews, webhooks, pushes],
-    last: [publisher, compensator, hub],
+    first: present([streams, drain, guardian, keeper, ballots, reviews, webhooks, pushes]),
+    last: present([publisher, compensator, hub]),
   }
 }
+
+const guardianElsewhere: Pick<Guardian, 'view'> = {
+  view() {
+    throw new Refused('NOT_FOUND', {
+      detail: 'Leases are given by other processes (--role guardian): see their metrics.',
+    })
+  },
+}
+
+const present = (parts: (Running | undefined)[]) => parts.filter((part) => part !== undefined)
 
 /** A wrong configuration is told to whoever wrote it, with the exit code that sysexits.h has for it. */
 function orExplain<T>(read: () => T): T {

@@ -5,6 +5,7 @@ import { type Bucket, drainGroup, logKey } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
 import type { Deps, Running } from '../deps.ts'
 import { type Group, groupEntries, type RawEntry } from './batch.ts'
+import { type Crew, crewMin, makeCrew } from './crew.ts'
 import { type DeliverContext, deliver } from './deliver.ts'
 import { causeOf } from './failures.ts'
 import { type LogReader, openLogReader } from './logReader.ts'
@@ -26,11 +27,6 @@ export interface DrainOptions {
   idleMs?: number
 }
 
-/**
- * Batches in work at once. One keeps Postgres busy while another is read, decoded or settled, and a third fills
- * the gaps.
- */
-const batchesInWork = 3
 /** With more logs than this, each gives fewer entries at a time, so that what is read ahead stays bounded. */
 const logsAtFullCount = 4
 /** An entry that was handled alone as often as it was with others, and never came to an end, is given up. */
@@ -53,7 +49,8 @@ export class Drain implements Running {
   readonly #metrics: ClaimMetrics
   readonly #abort = new AbortController()
   readonly #alarm: Alarm = makeAlarm(this.#abort.signal)
-  readonly #slots = makeSlots(batchesInWork)
+  readonly #slots = makeSlots(crewMin)
+  readonly #crew: Crew
   readonly #inHand = new Set<string>()
   readonly #reader: LogReader
   readonly #buckets: OpenBuckets
@@ -72,6 +69,7 @@ export class Drain implements Running {
     this.#redis = deps.redis
     this.#log = deps.log.child({ part: 'drain', consumer: this.#consumer })
     this.#metrics = claimMetrics(deps.metrics)
+    this.#crew = makeCrew(deps.redis, deps.metrics)
     this.#context = this.#makeContext(deps)
     this.#recovery = this.#makeRecovery()
     this.#reader = openLogReader({
@@ -202,6 +200,7 @@ export class Drain implements Running {
     const open = this.#buckets.current()
     if (open.length === 0) return this.#alarm.wait(limits.drainBlockMs)
     await this.#recover(open)
+    this.#slots.resize(await this.#crew.size(open))
     await this.#slots.free()
     const count = Math.ceil(limits.drainEntriesMax / Math.max(1, open.length / logsAtFullCount))
     for (const { bucket, entries } of await this.#reader.read(open, count)) {

@@ -83,7 +83,7 @@ export function watchOpenBuckets(deps: OpenBucketsDeps, changed: () => void): Op
 }
 
 async function findAccepting({ db }: OpenBucketsDeps): Promise<Bucket[]> {
-  const rows = await db.query.sql<{ campaign_id: string; bucket: number }[]>`
+  const rows = await db.issuance.sql<{ campaign_id: string; bucket: number }[]>`
     SELECT b.campaign_id, b.bucket FROM buckets b JOIN campaigns c USING (campaign_id)
     WHERE c.state IN ('ACTIVE', 'PAUSED') AND b.primed_at IS NOT NULL`
   return rows.map((row) => ({ campaignId: row.campaign_id, bucket: row.bucket }))
@@ -94,7 +94,7 @@ async function findLeftOvers({ db, redis }: OpenBucketsDeps, all: boolean): Prom
   const found: Bucket[] = []
   let after: Bucket = { campaignId: '', bucket: -1 }
   for (;;) {
-    const rows = await db.query.sql<{ campaign_id: string; bucket: number }[]>`
+    const rows = await db.issuance.sql<{ campaign_id: string; bucket: number }[]>`
       SELECT b.campaign_id, b.bucket FROM buckets b JOIN campaigns c USING (campaign_id)
       WHERE c.state IN ('ENDED', 'VOIDED') AND b.primed_at IS NOT NULL
         AND (${all} OR c.updated_at > now() - ${sweepBackMs} * interval '1 millisecond')

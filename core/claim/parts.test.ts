@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isRequestId, timeOfRequestId } from '../../schema/acceptance.ts'
+import { crewFor, crewMax, crewMin } from './crew.ts'
 import { failureOf } from './failures.ts'
 import { isWorthTelling, makeAlarm, within } from './patience.ts'
 import { UnknownRules, validityAt } from './rules.ts'
@@ -63,6 +64,31 @@ test('slots let in no more than there are, in order, and tell when none is taken
   last()
   await idle
   assert.deepEqual(order, ['third', 'idle'])
+})
+
+test('slots that shrink let in nobody until enough are free, and those that grow let in who waits', async () => {
+  const slots = makeSlots(2)
+  const [first, second] = [await slots.take(), await slots.take()]
+  slots.resize(1)
+  let admitted = false
+  const third = slots.take().then((release) => {
+    admitted = true
+    return release
+  })
+  first()
+  await Promise.resolve()
+  assert.equal(admitted, false)
+  slots.resize(2)
+  ;(await third)()
+  second()
+  await slots.idle()
+})
+
+test('the number of workers follows the backlog, within what the connections allow (IS8)', () => {
+  assert.equal(crewFor(0), crewMin)
+  assert.equal(crewFor(10_000_000), crewMax)
+  const sizes = Array.from({ length: 100 }, (_, i) => crewFor(i * 16))
+  assert.deepEqual(sizes, [...sizes].sort())
 })
 
 test('an alarm rung before the wait ends it at once, and one that never rings ends with the time', async () => {

@@ -6,9 +6,12 @@ export interface Slots {
   free(): Promise<void>
   /** Resolves when nothing is in work. */
   idle(): Promise<void>
+  /** What is in work beyond a smaller size is finished. */
+  resize(size: number): void
 }
 
-export function makeSlots(size: number): Slots {
+export function makeSlots(initial: number): Slots {
+  let size = initial
   let taken = 0
   const waiting: { ready(): boolean; go(): void }[] = []
 
@@ -33,6 +36,10 @@ export function makeSlots(size: number): Slots {
         }),
       ),
     free: () => new Promise((resolve) => when(room, resolve)),
+    resize(wanted) {
+      size = wanted
+      admit()
+    },
     idle: () => new Promise((resolve) => when(() => taken === 0, resolve)),
   }
 }

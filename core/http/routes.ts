@@ -23,6 +23,13 @@ export interface AppOptions {
   also?(app: CoreApp): void
 }
 
+/** Of a process that serves no API: only what watches it. */
+export function buildHealthApp(deps: Deps, isStopping: () => boolean): CoreApp {
+  const app = createApp(deps)
+  registerHealthRoutes(app, deps, isStopping)
+  return app
+}
+
 /** The core's whole HTTP side. */
 export function buildApp(
   deps: Deps,

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { crewMax } from '../../core/claim/crew.ts'
 import { type Drain, startDrain } from '../../core/claim/drain.ts'
 import { claimFor, type Ground, openCampaign, openGround, people } from '../../core/claim/testing.ts'
 import { type Bucket, logKey } from '../../lua/keys.ts'
@@ -17,7 +18,7 @@ import { median, type Suite } from './suite.ts'
 const claims = 50_000
 /** As the drain reads it: 64 entries of 64 claims. */
 const rowsPerBatch = 4_096
-const rawAtOnce = 3
+const rawAtOnce = crewMax
 const withinMs = 120_000
 
 interface Burst {
