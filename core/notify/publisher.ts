@@ -2,7 +2,7 @@ import { Counter } from 'prom-client'
 import { resultsChannel } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
 import { causeOf } from '../claim/failures.ts'
-import type { Tx } from '../claim/issue.sql.ts'
+import { arrayOf, type Tx } from '../claim/issue.sql.ts'
 import { backOff, isWorthTelling, makeAlarm, within } from '../claim/patience.ts'
 import type { Deps, Running } from '../deps.ts'
 import { encodeEvents, type OutboxEvent } from './event.ts'
@@ -23,6 +23,8 @@ const keptMs = limits.ticketLifetimeMs
 const sweepEveryMs = 60_000
 const sweepMax = 10_000
 const stopMs = 5_000
+/** Batches that are told and not marked yet: each has a connection of its own. */
+const markingMax = 2
 
 export function startPublisher(deps: PublisherDeps): Publisher {
   const log = deps.log.child({ part: 'publisher' })
@@ -35,9 +37,36 @@ export function startPublisher(deps: PublisherDeps): Publisher {
   })
   let sweepDueAt = 0
 
+  const marking = new Set<Promise<void>>()
+  /** Why the last marking failed; its events will be told again. */
+  let failure: { error: unknown } | undefined
+
+  /** Goes on as soon as a batch is told: marking it costs far more, and nobody waits for that. */
+  async function tellBatch(): Promise<number> {
+    if (marking.size >= markingMax) await Promise.race(marking)
+    if (failure !== undefined) {
+      const { error } = failure
+      failure = undefined
+      throw error
+    }
+    const told = Promise.withResolvers<number>()
+    let isTold = false
+    const flight = publishOnce(deps, (count) => {
+      isTold = true
+      told.resolve(count)
+    })
+      .then((count) => published.inc(count))
+      .catch((error) => {
+        if (isTold) failure = { error }
+        else told.reject(error)
+      })
+      .finally(() => marking.delete(flight))
+    marking.add(flight)
+    return told.promise
+  }
+
   async function step(): Promise<number> {
-    const count = await publishOnce(deps)
-    published.inc(count)
+    const count = await tellBatch()
     if (performance.now() >= sweepDueAt) {
       sweepDueAt = performance.now() + sweepEveryMs
       await sweepOutbox(deps)
@@ -58,6 +87,7 @@ export function startPublisher(deps: PublisherDeps): Publisher {
         await backOff(failed, abort.signal).catch(() => undefined)
       }
     }
+    await Promise.all(marking)
   }
 
   const running = run()
@@ -73,42 +103,44 @@ export function startPublisher(deps: PublisherDeps): Publisher {
 }
 
 /**
- * Tells one batch. Marked and told in one transaction that commits last: when telling fails nothing is marked, and
- * when the commit fails it is told again. Several processes may do this at once: each takes rows that no other has.
- * @returns how many events it told.
+ * Tells one batch. Told and marked in one transaction, in this order: when telling fails nothing is marked, and when
+ * marking fails it is told again. Several processes may do this at once: each takes rows that no other has.
+ * @param onTold hears how many there were once they are told; they are not marked yet.
+ * @returns the same, once they are marked.
  */
-export async function publishOnce({ db, redis, clock }: PublisherDeps): Promise<number> {
+export async function publishOnce(
+  { db, redis, clock }: PublisherDeps,
+  onTold: (count: number) => void = () => undefined,
+): Promise<number> {
   return db.admin.transaction(async (tx) => {
-    const events = await takeUnpublished(tx, new Date(clock()))
+    const events = await lockUnpublished(tx)
     for (let at = 0; at < events.length; at += messageEventsMax)
       await redis.publish(resultsChannel, encodeEvents(events.slice(at, at + messageEventsMax)))
+    onTold(events.length)
+    if (events.length > 0) await markPublished(tx, events, new Date(clock()))
     return events.length
   })
 }
 
-/**
- * Marks a batch as told and plans its deliveries in one statement: what is told to streams is also on its way to
- * webhooks and browsers, or neither is. The signed text is made here once, for all attempts.
- */
-async function takeUnpublished(tx: Tx, now: Date): Promise<OutboxEvent[]> {
-  const giveUpAt = new Date(now.getTime() + limits.deliveryGiveUpMs)
+async function lockUnpublished(tx: Tx): Promise<OutboxEvent[]> {
   const rows = await tx<OutboxRow[]>`
+    SELECT event_id, user_id, request_id, type, payload::text AS data, created_at
+    FROM outbox WHERE published_at IS NULL
+    ORDER BY event_id LIMIT ${limits.outboxBatchMax} FOR UPDATE SKIP LOCKED`
+  return rows.map(eventOf)
+}
+
+/**
+ * Marks a batch and plans its deliveries in one statement: what is told to streams is also on its way to webhooks and
+ * browsers, or will be told again. The signed text is made here once, for all attempts.
+ */
+async function markPublished(tx: Tx, events: readonly OutboxEvent[], now: Date): Promise<void> {
+  const giveUpAt = new Date(now.getTime() + limits.deliveryGiveUpMs)
+  await tx`
     WITH told AS (
       UPDATE outbox SET published_at = ${now}
-      WHERE event_id = ANY(ARRAY(
-        SELECT event_id FROM outbox WHERE published_at IS NULL
-        ORDER BY event_id LIMIT ${limits.outboxBatchMax} FOR UPDATE SKIP LOCKED))
-      RETURNING event_id, user_id, request_id, type, payload, created_at
-    ), webhooks AS (
-      INSERT INTO webhook_deliveries (endpoint_id, event_id, type, body, next_attempt_at, give_up_at, created_at)
-      SELECT e.endpoint_id, t.event_id, t.type, jsonb_build_object(
-          'type', t.type,
-          'timestamp', to_char(t.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-          'data', t.payload || jsonb_build_object('user_id', t.user_id))::text,
-        ${now}, ${giveUpAt}, ${now}
-      FROM told t CROSS JOIN webhook_endpoints e
-      WHERE e.state = 'ENABLED' AND (e.event_types = '{}' OR t.type = ANY(e.event_types))
-      ON CONFLICT DO NOTHING
+      WHERE event_id = ANY(${arrayOf(events.map(({ eventId }) => eventId))}::bigint[])
+      RETURNING event_id, user_id, type, payload, created_at
     ), pushes AS (
       INSERT INTO push_deliveries (user_id, subscription_id, event_id, body, next_attempt_at, give_up_at)
       SELECT user_id, s.subscription_id, t.event_id, (jsonb_build_object('type', t.type) || t.payload)::text,
@@ -117,8 +149,15 @@ async function takeUnpublished(tx: Tx, now: Date): Promise<OutboxEvent[]> {
       WHERE t.type IN ('claim.delivered', 'claim.rejected')
       ON CONFLICT DO NOTHING
     )
-    SELECT event_id, user_id, request_id, type, payload::text AS data, created_at FROM told`
-  return rows.map(eventOf).sort((a, b) => a.eventId - b.eventId)
+    INSERT INTO webhook_deliveries (endpoint_id, event_id, type, body, next_attempt_at, give_up_at, created_at)
+    SELECT e.endpoint_id, t.event_id, t.type, jsonb_build_object(
+        'type', t.type,
+        'timestamp', to_char(t.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'data', t.payload || jsonb_build_object('user_id', t.user_id))::text,
+      ${now}, ${giveUpAt}, ${now}
+    FROM told t CROSS JOIN webhook_endpoints e
+    WHERE e.state = 'ENABLED' AND (e.event_types = '{}' OR t.type = ANY(e.event_types))
+    ON CONFLICT DO NOTHING`
 }
 
 /** Only the oldest are looked at: numbers follow time closely enough, and the rest need not be read to be kept. */
