@@ -15,12 +15,19 @@ import { claimFor, type Ground, openCampaign, openGround } from '../claim/testin
 import type { Deps, Running } from '../deps.ts'
 import { publishOnce } from '../notify/publisher.ts'
 import { disableEndpoint, enableEndpoint, rotateSecret } from './change.ts'
-import { createEndpoint } from './create.ts'
 import { startWebhooks } from './deliver.ts'
-import { takeDue } from './due.ts'
 import { readEndpoint, readSecret } from './read.ts'
 import { resendDeliveries } from './resend.ts'
-import { isSigned, movable, openShop, operator, type Shop } from './testing.ts'
+import {
+  happen,
+  isSigned,
+  makeEndpoint,
+  movable,
+  openShop,
+  operator,
+  type Shop,
+  statesOf,
+} from './testing.ts'
 
 const hour = 3_600_000
 let database: FreshDatabase
@@ -57,14 +64,7 @@ function deliver(): Registry {
   return metrics
 }
 
-async function endpoint(
-  url = `${shop.url}/hook`,
-  types: string[] = [],
-): Promise<{ id: string; secret: string }> {
-  const input = { url, description: '', event_types: types }
-  const { answer } = await createEndpoint(operator(deps), input)
-  return { id: answer.id, secret: (await readSecret(deps.db.admin.orm, answer.id, 1))! }
-}
+const endpoint = (url = `${shop.url}/hook`, types: string[] = []) => makeEndpoint(deps, url, types)
 
 const versionOf = async (endpointId: string) => (await readEndpoint(deps.db.admin.orm, endpointId)).version
 
@@ -73,19 +73,6 @@ const changeOf = async (endpointId: string) => ({
   expectedVersion: await versionOf(endpointId),
   reason: undefined,
 })
-
-/** Events of the outbox, told. */
-async function happen(count: number, type = 'coupon.used'): Promise<void> {
-  await ground.sql`
-    INSERT INTO outbox (user_id, type, payload, created_at)
-    SELECT 'user-' || n, ${type}, jsonb_build_object('n', n), now() FROM generate_series(1, ${count}) AS n`
-  while ((await publishOnce(deps)) > 0);
-}
-
-const states = async () =>
-  (await ground.sql`SELECT state FROM webhook_deliveries ORDER BY event_id`).map(
-    ({ state }) => state as string,
-  )
 
 /** Lets time pass until a condition holds: to the next attempt, whenever none is on its way. */
 async function passTime(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
@@ -129,7 +116,7 @@ describe('a webhook', () => {
     await endpoint(`${shop.url}/all`)
     const off = await endpoint(`${shop.url}/off`)
     await disableEndpoint(operator(deps), await changeOf(off.id))
-    await happen(1)
+    await happen(deps, 1)
     deliver()
     await until(() => shop.got.length > 0, 'nothing came', 10_000)
     assert.deepEqual(
@@ -148,9 +135,9 @@ describe('a webhook', () => {
     const { id, secret } = await endpoint()
     let refusals = 3
     shop.answer = (_, response) => response.writeHead(refusals-- > 0 ? 500 : 200).end()
-    await happen(1)
+    await happen(deps, 1)
     const metrics = deliver()
-    await passTime(async () => (await states())[0] === 'DELIVERED', 'it was never delivered')
+    await passTime(async () => (await statesOf(deps))[0] === 'DELIVERED', 'it was never delivered')
     assert.equal(shop.got.length, 4)
     assert.equal(new Set(shop.got.map(({ headers }) => headers['webhook-id'])).size, 1)
     assert.equal(new Set(shop.got.map(({ body }) => String(body))).size, 1)
@@ -172,10 +159,10 @@ describe('a webhook', () => {
   it('is given up after a day, and sent again by hand under its id', async () => {
     const { id } = await endpoint()
     shop.answer = (_, response) => response.writeHead(500).end()
-    await happen(1)
+    await happen(deps, 1)
     const metrics = deliver()
     const began = deps.clock()
-    await passTime(async () => (await states())[0] === 'FAILED', 'it was never given up')
+    await passTime(async () => (await statesOf(deps))[0] === 'FAILED', 'it was never given up')
     assert.ok(deps.clock() - began >= limits.deliveryGiveUpMs)
     assert.match(await metrics.metrics(), /webhook_attempts_total\{outcome="gave_up"\} 1/)
     const tried = shop.got.length
@@ -185,7 +172,7 @@ describe('a webhook', () => {
     const failedSince = new Date(began - hour).toISOString()
     const again = await resendDeliveries(operator(deps), { endpointId: id, reason: 'fixed', failedSince })
     assert.deepEqual(again.answer, { queued: 1 })
-    await until(async () => (await states())[0] === 'DELIVERED', 'it was not sent again', 10_000)
+    await until(async () => (await statesOf(deps))[0] === 'DELIVERED', 'it was not sent again', 10_000)
     // One that was delivered can be sent again too.
     await resendDeliveries(operator(deps), { endpointId: id, reason: undefined, webhookId })
     await until(() => shop.got.length === tried + 2, 'it was not sent again', 10_000)
@@ -197,11 +184,11 @@ describe('an endpoint', () => {
   it('that takes nothing for two days is disabled, audited and counted; enabled, it hears what is due', async () => {
     const { id } = await endpoint()
     shop.answer = (_, response) => response.writeHead(503).end()
-    await happen(1)
+    await happen(deps, 1)
     const metrics = deliver()
-    await passTime(async () => (await states())[0] === 'FAILED', 'it was never given up')
+    await passTime(async () => (await statesOf(deps))[0] === 'FAILED', 'it was never given up')
     forward(limits.webhookDisableAfterMs - limits.deliveryGiveUpMs)
-    await happen(1)
+    await happen(deps, 1)
     const state = async () => readEndpoint(deps.db.admin.orm, id)
     await until(async () => (await state()).state === 'DISABLED', 'it was never disabled', 10_000)
     assert.equal((await state()).disabledReason, 'failing')
@@ -214,7 +201,7 @@ describe('an endpoint', () => {
       /disabled/,
     )
     const sent = shop.got.length
-    await happen(1)
+    await happen(deps, 1)
     shop.answer = (_, response) => response.writeHead(200).end()
     await enableEndpoint(operator(deps), await changeOf(id))
     await passTime(() => shop.got.length > sent, 'it hears nothing')
@@ -224,7 +211,7 @@ describe('an endpoint', () => {
   it('that says it is gone is disabled at once', async () => {
     const { id } = await endpoint()
     shop.answer = (_, response) => response.writeHead(410).end()
-    await happen(1)
+    await happen(deps, 1)
     deliver()
     const state = async () => readEndpoint(deps.db.admin.orm, id)
     await until(async () => (await state()).disabledReason === 'gone', 'it was never disabled', 10_000)
@@ -236,11 +223,11 @@ describe('an endpoint', () => {
     const renewed = (await readSecret(deps.db.admin.orm, id, await versionOf(id)))!
     assert.notEqual(renewed, secret)
     deliver()
-    await happen(1)
+    await happen(deps, 1)
     await until(() => shop.got.length === 1, 'nothing came', 10_000)
     assert.ok(isSigned(shop.got[0]!, secret) && isSigned(shop.got[0]!, renewed))
     forward(limits.webhookSecretOverlapMs + 1)
-    await happen(1)
+    await happen(deps, 1)
     await until(() => shop.got.length === 2, 'nothing came', 10_000)
     assert.ok(!isSigned(shop.got[1]!, secret) && isSigned(shop.got[1]!, renewed))
   })
@@ -251,7 +238,7 @@ describe('an endpoint', () => {
       slow.answer = () => undefined
       await endpoint(slow.url)
       await endpoint()
-      await happen(3 * limits.deliveriesPerEndpointMax)
+      await happen(deps, 3 * limits.deliveriesPerEndpointMax)
       deliver()
       await until(
         () => shop.got.length === 3 * limits.deliveriesPerEndpointMax,
@@ -268,7 +255,7 @@ describe('an endpoint', () => {
     await endpoint()
     shop.answer = ({ path }, response) =>
       response.writeHead(path === '/hook' ? 302 : 200, { Location: `${shop.url}/elsewhere` }).end()
-    await happen(1)
+    await happen(deps, 1)
     deliver()
     await until(
       async () => (await ground.sql`SELECT 1 FROM webhook_attempts`).length > 0,
@@ -284,55 +271,5 @@ describe('an endpoint', () => {
       shop.got.map(({ path }) => path),
       ['/hook'],
     )
-  })
-})
-
-describe('processes', () => {
-  it('that deliver at the same time send each event once', async () => {
-    await endpoint()
-    await happen(200)
-    deliver()
-    deliver()
-    await until(async () => (await states()).every((state) => state === 'DELIVERED'), 'not all came', 20_000)
-    const ids = shop.got.map(({ headers }) => headers['webhook-id'])
-    assert.deepEqual([ids.length, new Set(ids).size], [200, 200])
-  })
-
-  it('that die with a delivery in hand leave it to others, under the same id', async () => {
-    await endpoint()
-    await happen(1)
-    const [taken] = await takeDue(deps, 10, new Map())
-    assert.equal(taken!.attempt, 1)
-    assert.equal((await takeDue(deps, 10, new Map())).length, 0, 'two have it')
-    deliver()
-    forward(limits.deliveryLeaseMs + 1)
-    await until(() => shop.got.length === 1, 'nobody took it over', 10_000)
-    assert.equal(shop.got[0]!.headers['webhook-id'], `evt_${taken!.event_id}`)
-  })
-
-  it('that die between telling and marking tell again, and a shop still gets each event once', async () => {
-    await endpoint()
-    await ground.sql`INSERT INTO outbox (user_id, type, payload, created_at) VALUES ('ann', 'coupon.used', '{}', now())`
-    const told: string[] = []
-    const dying = new Proxy(deps.redis, {
-      get: (target, name) =>
-        name !== 'publish'
-          ? Reflect.get(target, name)
-          : async (channel: string, message: string) => {
-              told.push(message)
-              await target.publish(channel, message)
-              await ground.sql`
-                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE datname = current_database() AND application_name = 'tidegate-admin'`
-            },
-    })
-    await assert.rejects(publishOnce({ ...deps, redis: dying }))
-    assert.equal((await ground.sql`SELECT 1 FROM outbox WHERE published_at IS NULL`).length, 1)
-    assert.deepEqual(await states(), [])
-    assert.equal(await publishOnce(deps), 1)
-    assert.equal(told.length, 1)
-    deliver()
-    await until(() => shop.got.length === 1, 'nothing came', 10_000)
-    assert.equal((await states()).length, 1)
   })
 })

@@ -4,6 +4,9 @@ import type { AddressInfo } from 'node:net'
 import type { Ground } from '../claim/testing.ts'
 import type { CommandContext } from '../command.ts'
 import type { Deps } from '../deps.ts'
+import { publishOnce } from '../notify/publisher.ts'
+import { createEndpoint } from './create.ts'
+import { readSecret } from './read.ts'
 
 /** What a shop has, for tests: a real HTTP server that keeps what it was sent. */
 export interface Shop {
@@ -69,3 +72,27 @@ export const operator = (deps: Deps): CommandContext => ({
   caller: { actor: 'olga', role: 'operator' },
   idempotencyKey: randomUUID(),
 })
+
+/** An endpoint made as by an operator. */
+export async function makeEndpoint(
+  deps: Deps,
+  url: string,
+  types: string[] = [],
+): Promise<{ id: string; secret: string }> {
+  const input = { url, description: '', event_types: types }
+  const { answer } = await createEndpoint(operator(deps), input)
+  return { id: answer.id, secret: (await readSecret(deps.db.admin.orm, answer.id, 1))! }
+}
+
+/** So many events happen, and are told. */
+export async function happen(deps: Deps, count: number): Promise<void> {
+  await deps.db.admin.sql`
+    INSERT INTO outbox (user_id, type, payload, created_at)
+    SELECT 'user-' || n, 'coupon.used', jsonb_build_object('n', n), now() FROM generate_series(1, ${count}::int) AS n`
+  while ((await publishOnce(deps)) > 0);
+}
+
+export async function statesOf({ db }: Deps): Promise<string[]> {
+  const rows = await db.admin.sql<{ state: string }[]>`SELECT state FROM webhook_deliveries ORDER BY event_id`
+  return rows.map(({ state }) => state)
+}
