@@ -50,7 +50,9 @@ export function startWebhooks(deps: WebhookDeps, options: { poster?: Poster } = 
     const failingSince = await recordFailed(deps, attempted, error, next)
     attempts.inc({ outcome: next === undefined ? 'gave_up' : 'failed' })
     if (attempted.status === 410) await disable(due, 'gone')
-    else if (nowMs - failingSince.getTime() >= limits.webhookDisableAfterMs) await disable(due, 'failing')
+    // Only with a delivery that was tried for a whole day: one failure after quiet days proves nothing.
+    else if (next === undefined && nowMs - failingSince.getTime() >= limits.webhookDisableAfterMs)
+      await disable(due, 'failing')
   }
 
   const courier = startCourier<Due>(deps, {
