@@ -4,7 +4,7 @@ import { guardTransactions } from './transaction.ts'
 
 /**
  * Access to Postgres. One pool a purpose, so that none can starve another (SC8): reads for users (`query`),
- * the drain (`issuance`), operators' commands and background rounds (`admin`).
+ * the drain (`issuance`), claims in the database at once (`direct`), operators' commands and background rounds (`admin`).
  */
 
 /** Counters stay far below 2^53 (schema/limits.ts), so bigint columns are numbers. */
@@ -30,6 +30,7 @@ export interface Pool {
 export interface Database {
   readonly query: Pool
   readonly issuance: Pool
+  readonly direct: Pool
   readonly admin: Pool
   close(): Promise<void>
 }
@@ -48,6 +49,7 @@ interface PoolOptions {
 const pools = {
   query: { max: 10, statementTimeoutMs: 2_000 },
   issuance: { max: 6, statementTimeoutMs: 10_000 },
+  direct: { max: 6, statementTimeoutMs: 2_000 },
   admin: { max: 6, statementTimeoutMs: 10_000 },
 } satisfies Record<string, PoolOptions>
 
@@ -61,13 +63,15 @@ const bigintAsNumber: PostgresType<number> = {
 export function connectDatabase(options: DatabaseOptions): Database {
   const query = openPool(options, 'query', pools.query)
   const issuance = openPool(options, 'issuance', pools.issuance)
+  const direct = openPool(options, 'direct', pools.direct)
   const admin = openPool(options, 'admin', pools.admin)
   return {
     query,
     issuance,
+    direct,
     admin,
     async close() {
-      await Promise.all([query, issuance, admin].map((pool) => pool.sql.end({ timeout: 2 })))
+      await Promise.all([query, issuance, direct, admin].map((pool) => pool.sql.end({ timeout: 2 })))
     },
   }
 }

@@ -5,6 +5,7 @@ import { startDrain } from './claim/drain.ts'
 import { registerClaimRoutes } from './claim/routes.ts'
 import { connect, makeLog } from './connect.ts'
 import type { Deps, Running } from './deps.ts'
+import { registerDirectRoutes } from './direct/routes.ts'
 import { ConfigurationError, type CoreEnv, parseEnv } from './env.ts'
 import { type Guardian, startGuardian } from './guardian/guardian.ts'
 import { buildApp, buildHealthApp } from './http/routes.ts'
@@ -54,6 +55,7 @@ async function main(): Promise<void> {
           also(app) {
             registerClaimRoutes(app, deps, parts.streams!)
             registerRecoveryRoutes(app, deps, parts.guardian)
+            registerDirectRoutes(app, deps, parts.onDecided)
             registerReviewRoutes(app, deps, parts.onDecided)
             registerDeadLetterRoutes(app, deps, parts.onDecided)
           },

@@ -10,6 +10,8 @@ import type { Keyring } from '../schema/sealed.ts'
 import { type ClaimTerms, type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
 import { acceptanceBody } from './acceptance.ts'
 import type { Keyrings } from './config.ts'
+import type { Core } from './core.ts'
+import { claimDirectly } from './direct.ts'
 import type { Outcome } from './groupCommit.ts'
 import type { ClaimGuard } from './guards/claimGuard.ts'
 import { isRefused } from './guards/door.ts'
@@ -29,6 +31,8 @@ export interface ClaimParts {
   /** For entries to a ballot, which are never sold out. */
   readonly ballots: Arbiter
   readonly guard: ClaimGuard
+  /** For campaigns that are claimed in the database. */
+  readonly core: Pick<Core, 'tell'>
   readonly random: RandomText
   readonly metrics: Metrics
   readonly refuse: Refuse
@@ -66,9 +70,6 @@ export async function claim(
     const exists = isCampaignId(campaignId, parts.keys.campaignId)
     return refuse(exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND')
   }
-  // This gate issues no others.
-  const state = stateOf(token.terms)
-  if (state === undefined) return refuse('TOKEN_INVALID')
   if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs) return refuse('TOKEN_EXPIRED')
 
   const deviceId = deviceIdOf(request)
@@ -82,15 +83,16 @@ export async function claim(
     if (wrong !== undefined) return wrong
   }
 
-  const packed = pack(parts.random.requestIdPart(), token, key, state)
+  if (token.terms === 'direct') return claimDirectly(parts, request, token)
+  const packed = pack(parts.random.requestIdPart(), token, key, stateOf(token.terms))
   const arbiter = token.terms === 'ballot' ? parts.ballots : parts.arbiter
   const outcome = await arbiter.decide(token, { userId: token.userId, packed }, lifetime)
   parts.metrics.count(nameOf(outcome))
   return answer(parts, token, outcome)
 }
 
-/** The letter under which the arbiter records a claim of these terms; undefined: they are not this gate's. */
-function stateOf(terms: ClaimTerms): RecordState | undefined {
+/** The letter under which the arbiter records a claim of these terms. */
+function stateOf(terms: Exclude<ClaimTerms, 'direct'>): RecordState {
   switch (terms) {
     case 'stream':
       return 'A'
@@ -98,8 +100,6 @@ function stateOf(terms: ClaimTerms): RecordState | undefined {
       return 'V'
     case 'ballot':
       return 'B'
-    case 'direct':
-      return undefined
     default:
       return assertNever(terms, 'terms')
   }

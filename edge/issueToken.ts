@@ -2,7 +2,7 @@ import { bucketOf } from '../schema/hash.ts'
 import { limits } from '../schema/limits.ts'
 import type { ProblemCode, ProblemExtras } from '../schema/problem.ts'
 import type { Keyring } from '../schema/sealed.ts'
-import { type ClaimToken, sealClaimToken } from '../schema/tokens.ts'
+import { type ClaimTerms, type ClaimToken, sealClaimToken } from '../schema/tokens.ts'
 import type { CampaignSnapshot } from '../schema/view.ts'
 import { bounds } from './bounds.ts'
 import type { Campaigns } from './campaigns.ts'
@@ -64,7 +64,7 @@ export async function issueToken(
     ...windowOf(snapshot, nowMs),
     tokenId: parts.random.text(9),
     // A draw looks at all entries after the end: none has to be held before.
-    terms: snapshot.mode === 'ballot' ? 'ballot' : admitted.terms,
+    terms: termsOf(snapshot, admitted.terms),
   }
   const answer = {
     claim_token: sealClaimToken(token, parts.keys),
@@ -72,6 +72,11 @@ export async function issueToken(
     expires_at: instant(token.expiresAtMs),
   }
   return personalJson(JSON.stringify(answer), 201)
+}
+
+function termsOf({ mode, delivery }: CampaignSnapshot, admitted: ClaimTerms): ClaimTerms {
+  if (mode === 'ballot') return 'ballot'
+  return delivery === 'direct' ? 'direct' : admitted
 }
 
 /** Why there is no token now. A paused campaign gives them: it may go on before they expire. */

@@ -56,6 +56,7 @@ function compose(bindings: Bindings): Gate {
       arbiter,
       ballots,
       guard: guards.claim,
+      core,
       random,
       refuse,
       clock,

@@ -20,6 +20,8 @@ export const limits = {
   /** Largest quota of a campaign. Keeps every counter far below 2^53 in Lua and in JavaScript. */
   campaignQuotaMax: 100_000_000,
   perUserLimitMax: 100,
+  /** Of a campaign that is claimed in the database at once: each claim is a transaction on one stock row. */
+  directQuotaMax: 10_000,
 
   dripEveryMinMs: 100,
   dripEveryMaxMs: 30 * 86_400_000,

@@ -1,5 +1,5 @@
 import type { Guards } from './guards.ts'
-import type { AllocationMode, Availability, Benefit, Validity } from './rules.ts'
+import type { AllocationMode, Availability, Benefit, Delivery, Validity } from './rules.ts'
 import type { CampaignState } from './states.ts'
 
 /** `GET /v1/campaigns/{id}` (DESIGN §7). Instants are RFC 3339 UTC. */
@@ -38,6 +38,8 @@ export interface CampaignSnapshot {
   ends_at_ms: number
   per_user_limit: number
   bucket_count: number
+  /** How claims become coupons; `stream` when it does not say. */
+  delivery?: Delivery
   benefit: Benefit
   validity: Validity
   time_zone: string

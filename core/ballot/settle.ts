@@ -63,7 +63,7 @@ function decideSome(deps: SettleDeps, campaignId: string): Promise<number> {
     const [first] = lots
     if (first === undefined) return 0
     const nowMs = deps.clock()
-    const { validity, inFlight } = await deps.ruleBook(campaignId, first.rule_version)
+    const { validity, inFlight } = await deps.ruleBook(campaignId, first.rule_version, tx)
     // Entries of one rule version share their validity; the others come in a later batch.
     const batch = lots.filter((lot) => lot.rule_version === first.rule_version)
     const cancelled = inFlight === 'cancel' && (await campaignStateOf(tx, campaignId)) === 'VOIDED'

@@ -34,7 +34,10 @@ export async function increaseCampaign(
     input: { reason, amount },
     check({ campaign }) {
       if (campaign.createdBy === ctx.caller.actor) throw forbidden(campaignRoles.increase)
-      const most = Math.min(limits.campaignQuotaMax, campaign.bucketCount * limits.bucketQuotaMax)
+      const most =
+        campaign.delivery === 'direct'
+          ? limits.directQuotaMax
+          : Math.min(limits.campaignQuotaMax, campaign.bucketCount * limits.bucketQuotaMax)
       if (campaign.quota + amount > most)
         throw new Refused('CONFLICT', {
           detail: `Its ${campaign.bucketCount} buckets hold at most ${most}: add ${most - campaign.quota} or less.`,
@@ -51,6 +54,7 @@ export async function increaseCampaign(
         .where(eq(campaignStock.campaignId, campaignId))
     },
   })
-  if (done.answer.mode !== 'ballot' && !done.replayed) await deliverStock(ctx.deps, campaignId)
+  const hasBuckets = done.answer.mode !== 'ballot' && done.answer.delivery !== 'direct'
+  if (hasBuckets && !done.replayed) await deliverStock(ctx.deps, campaignId)
   return done
 }

@@ -8,7 +8,8 @@ import type { TransitionInput } from './transition.ts'
 
 /**
  * APPROVED → ACTIVE, with its stock: the quota stands in the ledger and, split exactly, in the buckets, before any
- * gate is primed with it. A ballot's entries take no stock: its quota stays unallocated until the draw.
+ * gate is primed with it. A ballot's entries take no stock: its quota stays unallocated until the draw. A direct campaign has no gates: its
+ * claims take from the unallocated stock.
  */
 export const publishCampaign = (ctx: CommandContext, input: TransitionInput) =>
   transitAndTell(ctx, input, {
@@ -19,10 +20,11 @@ export const publishCampaign = (ctx: CommandContext, input: TransitionInput) =>
       if (campaign.endsAt <= now)
         throw new Refused('CONFLICT', { detail: 'Its window is over: it would give no coupon. Void it.' })
     },
-    async also(tx, { campaignId, quota, bucketCount, mode }) {
-      const unallocated = mode === 'ballot' ? quota : 0
+    async also(tx, { campaignId, quota, bucketCount, mode, delivery }) {
+      const unallocated = mode === 'ballot' || delivery === 'direct' ? quota : 0
       await tx.insert(campaignStock).values({ campaignId, quota, issued: 0, unallocated, withdrawn: 0 })
       if (mode === 'ballot') await openBallot(tx, campaignId)
+      if (delivery === 'direct') return
       await tx.insert(buckets).values(
         splitExactly(quota - unallocated, bucketCount).map((allocated, bucket) => ({
           campaignId,

@@ -75,12 +75,30 @@ export const newCampaignShape = z
     for (const [path, message] of faultsOf(campaign.rules, campaign.ends_at))
       fault(['rules', ...path], message)
     for (const [path, message] of modeFaults(campaign, buckets)) fault(path, message)
+    if (campaign.delivery === 'direct')
+      for (const [path, message] of directFaults(campaign, buckets)) fault(path, message)
   })
   .transform((campaign) => ({
     ...campaign,
     bucket_count: campaign.bucket_count ?? minBuckets(campaign.quota),
   }))
 export type NewCampaign = z.infer<typeof newCampaignShape>
+
+/** Claimed in the database: no gate takes part, and no claim waits. */
+function directFaults(
+  { mode, quota, pace, rules }: { mode: string; quota: number; pace?: Pace | undefined; rules: Rules },
+  buckets: number,
+): [string[], string][] {
+  const faults: [string[], string][] = []
+  if (mode !== 'first_come') faults.push([['delivery'], 'direct needs the mode first_come'])
+  if (quota > limits.directQuotaMax)
+    faults.push([['quota'], `direct is for small campaigns: give at most ${limits.directQuotaMax}`])
+  if (pace !== undefined) faults.push([['pace'], 'direct has no pace'])
+  if (buckets !== 1) faults.push([['bucket_count'], 'direct has no buckets: leave it out'])
+  if (rules.guards?.risk !== undefined)
+    faults.push([['rules', 'guards', 'risk'], 'direct holds no claims for review: leave it out'])
+  return faults
+}
 
 /** Each gate has its share of a drip and of a pace: one without a share would never give anything. */
 function modeFaults(

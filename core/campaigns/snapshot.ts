@@ -1,5 +1,6 @@
 import { snapshot as gateSnapshot } from '../../lua/stock.ts'
 import type { CampaignSnapshot } from '../../schema/view.ts'
+import { ballotHint } from '../ballot/record.ts'
 import type { Deps } from '../deps.ts'
 import { findCampaign, type RuledCampaign } from './read.ts'
 
@@ -32,12 +33,15 @@ export function makeSnapshots(deps: SnapshotDeps): Snapshots {
     if (found === undefined || !isPublic(found)) return undefined
     const { campaign } = found
     let soldOut = false
-    if (campaign.state === 'ACTIVE') {
+    // A ballot's entries take no stock: it is never sold out.
+    if (campaign.delivery === 'direct') soldOut = await isSpent(deps, campaignId)
+    else if (campaign.state === 'ACTIVE' && campaign.mode !== 'ballot') {
       const stocked = await findStock(deps, campaignId, campaign.bucketCount, hints.get(campaignId) ?? 0)
       soldOut = stocked === undefined
       if (stocked !== undefined) hints.set(campaignId, stocked)
     }
-    return snapshotOf(found, soldOut)
+    const ballot = campaign.mode === 'ballot' ? await ballotHint(deps.db.query, campaignId) : undefined
+    return { ...snapshotOf(found, soldOut), ...(ballot === undefined ? {} : { ballot }) }
   }
 
   return {
@@ -58,6 +62,13 @@ export function makeSnapshots(deps: SnapshotDeps): Snapshots {
       return value
     },
   }
+}
+
+/** Whether a direct campaign has no coupon left; what is not published yet has all of them. */
+async function isSpent({ db }: SnapshotDeps, campaignId: string): Promise<boolean> {
+  const [stock] = await db.query.sql<{ unallocated: number }[]>`
+    SELECT unallocated FROM campaign_stock WHERE campaign_id = ${campaignId}`
+  return stock?.unallocated === 0
 }
 
 /** Never before it was approved, also when it was voided before. */
@@ -105,6 +116,7 @@ function snapshotOf({ campaign, rules }: RuledCampaign, soldOut: boolean): Campa
     ends_at_ms: campaign.endsAt.getTime(),
     per_user_limit: campaign.perUserLimit,
     bucket_count: campaign.bucketCount,
+    ...(campaign.delivery === 'direct' ? { delivery: 'direct' as const } : {}),
     benefit: rules.benefit,
     validity: rules.validity,
     time_zone: campaign.timeZone,

@@ -15,6 +15,9 @@ export type Tx = TransactionSql<{ bigint: number }>
 /** What most statements need of a claim. */
 export type Claimant = Pick<LoggedClaim, 'userId' | 'requestId'>
 
+/** What a claim's own row says of it. */
+export type RecordedClaim = Omit<LoggedClaim, 'entry' | 'position'>
+
 /** A claim and what becomes of it. */
 export interface Outcome<C extends Claimant = LoggedClaim> {
   claim: C
@@ -58,7 +61,7 @@ const special = /["\\]/
 const escaped = /["\\]/g
 
 /** The claims of one entry were accepted in one millisecond. */
-function acceptedAtOf(outcomes: readonly Outcome[]): string[] {
+function acceptedAtOf(outcomes: readonly Outcome<RecordedClaim>[]): string[] {
   let lastMs = Number.NaN
   let last = ''
   return outcomes.map(({ claim: { acceptedAtMs } }) => {
@@ -104,7 +107,7 @@ export function insertClaims(
   bucket: Bucket,
   ruleVersion: number,
   status: ClaimState,
-  columns: Columns,
+  columns: Columns<RecordedClaim>,
   now: string,
 ) {
   const settledAt = status === 'PROCESSING' || status === 'REVIEW' ? null : now

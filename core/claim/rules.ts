@@ -1,5 +1,6 @@
 import { type Rules, rulesShape, type Validity } from '../../schema/rules.ts'
 import type { Pool } from '../db.ts'
+import type { Tx } from './issue.sql.ts'
 
 /** What issuing must know of a campaign's rules. */
 export interface IssueRules {
@@ -18,18 +19,19 @@ export class UnknownRules extends Error {
   }
 }
 
-export type RuleBook = (campaignId: string, ruleVersion: number) => Promise<IssueRules>
+/** @param within the transaction that asks: one that waited here for another connection could wait for itself. */
+export type RuleBook = (campaignId: string, ruleVersion: number, within?: Tx) => Promise<IssueRules>
 
 const keptMax = 2_000
 
 /** Reads rules once: a rule version never changes (IS3). The returned function throws UnknownRules. */
 export function openRuleBook(pool: Pool): RuleBook {
   const kept = new Map<string, IssueRules>()
-  return async (campaignId, ruleVersion) => {
+  return async (campaignId, ruleVersion, within) => {
     const key = `${campaignId}:${ruleVersion}`
     const known = kept.get(key)
     if (known !== undefined) return known
-    const [row] = await pool.sql<{ rules: unknown; per_user_limit: number }[]>`
+    const [row] = await (within ?? pool.sql)<{ rules: unknown; per_user_limit: number }[]>`
       SELECT r.rules, c.per_user_limit
       FROM rule_versions r JOIN campaigns c USING (campaign_id)
       WHERE r.campaign_id = ${campaignId} AND r.rule_version = ${ruleVersion}`

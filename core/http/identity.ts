@@ -27,6 +27,8 @@ export interface Identity {
   caller(c: Context): Promise<Caller>
   /** The shopper: by the edge's `Tidegate-Assertion`, or by a login token. */
   user(c: Context): Promise<string>
+  /** The shopper, by the edge's assertion only: for what the edge has checked before. */
+  vouched(c: Context): string
   /** The edge itself: an assertion without a user. */
   edge(c: Context): void
 }
@@ -62,6 +64,12 @@ export function makeIdentity({ login, edgeCore, clock }: IdentityOptions): Ident
       const user = asserted(c)
       if (user === undefined) return (await caller(c)).actor
       if (!isUserId(user)) throw new Refused('UNAUTHENTICATED')
+      return user
+    },
+    vouched(c) {
+      const user = asserted(c)
+      if (user === undefined || !isUserId(user))
+        throw new Refused('UNAUTHENTICATED', { detail: 'Only the edge may ask this, for a user.' })
       return user
     },
     edge(c) {

@@ -134,11 +134,12 @@ async function replay(
   const nowMs = now.getTime()
   // Within the command's transaction, not one of its own.
   const pool: Pick<Pool, 'transaction'> = { transaction: (work) => work(tx) }
+  const rules: RuleBook = (campaignId, ruleVersion) => ruleBook(campaignId, ruleVersion, tx)
   const outcome: DeadLetterOutcome = { id: letter.id, state: 'REPLAYED', issued: 0, rejected: 0, claims: [] }
   for (const group of readLetter(letter)) {
     const [unreadable] = group.unreadable
     if (unreadable !== undefined) throw stillFails(unreadable.cause)
-    const made = await issue({ pool, ruleBook, clock: () => nowMs }, bucket, group, true).catch(
+    const made = await issue({ pool, ruleBook: rules, clock: () => nowMs }, bucket, group, true).catch(
       (error: unknown) => {
         throw failureOf(error) === 'data' ? stillFails(causeOf(error)) : error
       },

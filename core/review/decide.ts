@@ -59,7 +59,7 @@ async function ruleOn(
   verdict: Verdict,
 ): Promise<{ claimSeq: number } | { reason: ClaimRejection }> {
   if (verdict === 'reject') return { reason: 'REJECTED_BY_OPERATOR' }
-  const { inFlight } = await ruleBook(claim.campaign_id, claim.rule_version)
+  const { inFlight } = await ruleBook(claim.campaign_id, claim.rule_version, tx)
   const { stock, taken } = await readStanding(tx, claim.campaign_id, claim.user_id)
   const stopped = stock.state === 'PAUSED' || stock.state === 'VOIDED'
   const [ruling] = classify([{ userId: claim.user_id, requestId: claim.request_id }], claim.campaign_id, {
@@ -90,7 +90,7 @@ async function deliver(
   nowMs: number,
 ): Promise<Decision> {
   const { campaign_id: campaignId, rule_version: ruleVersion } = claim
-  const validity = validityAt((await ruleBook(campaignId, ruleVersion)).validity, nowMs)
+  const validity = validityAt((await ruleBook(campaignId, ruleVersion, tx)).validity, nowMs)
   const couponId = uuid7(nowMs)
   const rows = columnsOf([{ claim: claimantOf(claim), couponId, claimSeq, reason: null }])
   const now = new Date(nowMs).toISOString()

@@ -48,7 +48,7 @@ async function findOver({ db, clock }: CollectDeps): Promise<Over[]> {
         WHERE k.campaign_id = c.campaign_id AND k.state IN ('PENDING', 'UNKNOWN', 'APPLIED')
       ) AS waiting
     FROM campaigns c JOIN campaign_stock s USING (campaign_id)
-    WHERE c.mode <> 'ballot' AND (c.stock_collected_at IS NULL OR c.stock_collected_at < c.updated_at)
+    WHERE c.mode <> 'ballot' AND c.delivery = 'stream' AND (c.stock_collected_at IS NULL OR c.stock_collected_at < c.updated_at)
       AND (c.state IN ('ENDED', 'VOIDED') OR (c.state IN ('ACTIVE', 'PAUSED') AND c.ends_at < ${over}))
     ORDER BY random() LIMIT ${roundMax}`
 }

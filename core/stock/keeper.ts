@@ -125,7 +125,7 @@ async function findTended({ db, clock }: KeeperDeps): Promise<Tended[]> {
   return db.admin.sql<Tended[]>`
     SELECT c.campaign_id, c.tail_policy, c.quota, c.bucket_count, s.unallocated
     FROM campaigns c JOIN campaign_stock s USING (campaign_id)
-    WHERE c.state IN ('ACTIVE', 'PAUSED') AND c.mode <> 'ballot' AND c.ends_at > ${now}
+    WHERE c.state IN ('ACTIVE', 'PAUSED') AND c.mode <> 'ballot' AND c.delivery = 'stream' AND c.ends_at > ${now}
       AND ((c.state = 'ACTIVE' AND c.bucket_count > 1 AND c.tail_policy <> 'accept' AND c.starts_at <= ${now})
         OR s.unallocated > 0)
     ORDER BY c.campaign_id`
