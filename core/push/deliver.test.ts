@@ -134,6 +134,17 @@ describe('a push', () => {
   })
 })
 
+describe('without VAPID keys', () => {
+  it('nothing is sent, and nothing piles up for subscriptions of earlier', async () => {
+    await subscribe(deps, 'ann', openBrowser(`${service.url}/a`).subscription)
+    await happen('ann')
+    deps = { ...deps, env: { ...deps.env, vapid: undefined } }
+    deliver()
+    await until(async () => (await count('push_deliveries')) === 0, 'it piles up', 10_000)
+    assert.equal(service.got.length, 0)
+  })
+})
+
 describe('a subscription', () => {
   it('that the service says is no more is removed, with what was to be told to it', async () => {
     for (const status of [404, 410]) {

@@ -12,12 +12,11 @@ export type PushDeps = Pick<Deps, 'db' | 'log' | 'clock' | 'metrics' | 'env'>
 
 /**
  * Tells browsers of claims' results by Web Push, also when no page is open (CL16): retried for a day; a subscription
- * of which the push service says that it is no more is removed. Without VAPID keys it does nothing.
+ * of which the push service says that it is no more is removed. Without VAPID keys it forgets what is due.
  */
 export function startPushes(deps: PushDeps, options: { poster?: Poster } = {}): Running {
   const { vapid: settings } = deps.env
-  if (settings === undefined) return { stop: async () => undefined }
-  const vapid = makeVapid(settings.privateKey, settings.subject)
+  const vapid = settings && makeVapid(settings.privateKey, settings.subject)
   const poster = options.poster ?? makePoster({ insecure: deps.env.outboundInsecure, clock: deps.clock })
   const log = deps.log.child({ part: 'pushes' })
   const attempts = new Counter({
@@ -37,7 +36,7 @@ export function startPushes(deps: PushDeps, options: { poster?: Poster } = {}): 
   }
 
   async function deliver(due: Due): Promise<void> {
-    if (due.endpoint === null) return forgetDelivery(deps, due)
+    if (vapid === undefined || due.endpoint === null) return forgetDelivery(deps, due)
     const answer = await push(poster, vapid, due, deps.clock())
     if (answer instanceof Error) return fail(due, causeOf(answer), undefined)
     const { status, retryAfterMs } = answer
