@@ -37,7 +37,7 @@ class Place {
       return this.snapshot
     }
     const unused = () => Promise.reject(new Error('not asked here'))
-    const core = { campaign, ask: unused, tell: unused }
+    const core = { campaign, ask: unused, tell: unused, remove: unused }
     const campaigns = makeCampaigns(core, this.#cache, ids, () => this.nowMs)
     return {
       find: (campaignId = id) => campaigns.find(campaignId, lifetime),
