@@ -7,7 +7,7 @@ import { keyFingerprint, paramsFingerprint } from '../schema/hash.ts'
 import { limits } from '../schema/limits.ts'
 import type { ProblemExtras } from '../schema/problem.ts'
 import type { Keyring } from '../schema/sealed.ts'
-import { type ClaimTerms, type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
+import { type ClaimTerms, type ClaimToken, peekClaimToken, unsealClaimToken } from '../schema/tokens.ts'
 import { acceptanceBody } from './acceptance.ts'
 import type { Keyrings } from './config.ts'
 import type { Core } from './core.ts'
@@ -22,12 +22,12 @@ import type { Metrics } from './metrics.ts'
 import type { RandomText } from './random.ts'
 import { instant, type Refuse } from './refusal.ts'
 import { deviceIdOf, isIdempotencyKey, malformed, refuseBody } from './request.ts'
-import type { Arbiter } from './soldOut.ts'
+import type { Arbiter, SoldOut } from './soldOut.ts'
 
 export interface ClaimParts {
   readonly keys: Keyrings
   readonly logins: Logins
-  readonly arbiter: Arbiter
+  readonly arbiter: Arbiter & Pick<SoldOut, 'refuses'>
   /** For entries to a ballot, which are never sold out. */
   readonly ballots: Arbiter
   readonly guard: ClaimGuard
@@ -62,9 +62,14 @@ export async function claim(
     if (!isCampaignId(campaignId, parts.keys.campaignId)) return refuse('CAMPAIGN_NOT_FOUND')
     return refuse('INVALID_REQUEST', { detail: malformed.idempotencyKey })
   }
+  const text = headers.get('Claim-Token')
+  if (text !== null && isSoldOut(parts, text, campaignId)) {
+    parts.metrics.count('SOLD_OUT_HERE')
+    return refuse('SOLD_OUT')
+  }
   const visit = parts.guard.enter(request, campaignId, lifetime)
   if (isRefused(visit)) return refuse(visit.code, visit.extras)
-  const token = openToken(headers.get('Claim-Token'), parts.keys.claimToken)
+  const token = openToken(text, parts.keys.claimToken)
   if (token?.campaignId !== campaignId) {
     // Only a claim that fails anyway pays for telling an unknown campaign from a wrong token.
     const exists = isCampaignId(campaignId, parts.keys.campaignId)
@@ -114,6 +119,15 @@ function pack(
 ): string {
   const rest = random + userTag(userId)
   return rest + keyFingerprint(key) + paramsFingerprint(deviceHash) + tokenId + state
+}
+
+/**
+ * Before anything is proven: after the end of the stock nearly everyone hears this, so it must cost nearly nothing.
+ * Whoever has an acceptance goes on, to hear of it.
+ */
+function isSoldOut({ arbiter }: ClaimParts, token: string, campaignId: string): boolean {
+  const hint = peekClaimToken(token, campaignId)
+  return hint !== undefined && arbiter.refuses({ campaignId, bucket: hint.bucket }, hint.userId)
 }
 
 function openToken(text: string | null, ring: Keyring): ClaimToken | undefined {
@@ -166,7 +180,10 @@ function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcom
   if (verdict.decision !== 'ACCEPTED' && verdict.decision !== 'REPLAYED')
     return refuse(verdict.decision, extrasOf(verdict.decision, reply))
   const { campaignId, userId } = token
-  const body = acceptanceBody({ campaignId, userId, requestId: verdict.requestId! }, keys.receipt)
+  const body = acceptanceBody(
+    { campaignId, userId, requestId: verdict.requestId!, packedId: verdict.packedId },
+    keys.receipt,
+  )
   return new Response(body, verdict.decision === 'ACCEPTED' ? acceptedInit : replayedInit)
 }
 

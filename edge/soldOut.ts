@@ -53,8 +53,19 @@ export class SoldOut implements Arbiter {
     this.#options = options
   }
 
+  /**
+   * Whether a claim of this user would be refused from memory now, for whoever wants to know before anything else is
+   * looked at. The user may be unproven: one without an acceptance hears SOLD_OUT either way.
+   */
+  refuses(bucket: Bucket, userId: string): boolean {
+    if (this.#markers.size === 0) return false
+    const marker = this.#markers.get(nameOf(bucket))
+    if (marker?.holders === undefined) return false
+    return this.#options.clock() < marker.soldOutAtMs + bounds.soldOutFreshMs && !marker.holders.has(userId)
+  }
+
   decide(bucket: Bucket, args: ClaimArgs, lifetime: Lifetime): Promise<Outcome> {
-    const name = `${bucket.campaignId}/${bucket.bucket}`
+    const name = nameOf(bucket)
     const marker = this.#markers.get(name)
     const nowMs = this.#options.clock()
     if (
@@ -170,6 +181,7 @@ export class SoldOut implements Arbiter {
 /** Answers to a claim that is new to its user from which follows that nobody should hear SOLD_OUT any more. */
 const closes = new Set(['NOT_READY', 'VOIDED', 'ENDED', 'PAUSED', 'NOT_STARTED', 'BUSY', 'ACCEPTED'])
 
+const nameOf = ({ campaignId, bucket }: Bucket) => `${campaignId}/${bucket}`
 const markerName = (name: string) => `sold-out/${name}`
 
 function parseShared(text: string | undefined): { epoch: number; atMs: number } | undefined {

@@ -16,6 +16,8 @@ export interface Verdict {
   decision: Decision
   /** Of the acceptance, for ACCEPTED and REPLAYED: a UUIDv7. */
   requestId?: string
+  /** The same in the 21 characters of a record. */
+  packedId?: string
 }
 
 export interface ClaimReply {
@@ -103,11 +105,13 @@ export function parseClaimReply(reply: string, claims: readonly ClaimArgs[]): Cl
   let replay = 0
   const verdicts = claims.map(({ packed }, i): Verdict => {
     const decision = decisionOf(letters[i]!)
-    if (decision === 'ACCEPTED') return { decision, requestId: requestIdOf(stamp + packed.slice(0, 13)) }
-    if (decision !== 'REPLAYED') return { decision }
-    const first = replays.slice(replay, replay + 21)
-    replay += 21
-    return { decision, requestId: requestIdOf(first) }
+    if (decision !== 'ACCEPTED' && decision !== 'REPLAYED') return { decision }
+    let packedId = stamp + packed.slice(0, 13)
+    if (decision === 'REPLAYED') {
+      packedId = replays.slice(replay, replay + 21)
+      replay += 21
+    }
+    return { decision, requestId: requestIdOf(packedId), packedId }
   })
   if (replay !== replays.length) throw new ArbiterError('garbled', 'claim: replays do not match')
   return { epoch, remaining, leaseUntilMs, nowMs, startsAtMs, endsAtMs, retryAfterMs, verdicts }

@@ -73,11 +73,45 @@ export function unsealClaimToken(text: string, ring: Keyring): ClaimToken | unde
   }
 }
 
+/** What a claim token says, without any proof: good enough to shed by, never to decide by. */
+export interface ClaimTokenHint {
+  bucket: number
+  userId: string
+}
+
+/** Reads the hint of a token for this campaign; undefined when it can't be one. Much cheaper than a MAC. */
+export function peekClaimToken(text: string, campaignId: string): ClaimTokenHint | undefined {
+  const kidEnd = text.indexOf(':', claimTokenKind.length + 1)
+  if (kidEnd < 0 || !text.startsWith(campaignId, kidEnd + 1)) return undefined
+  const bucketAt = kidEnd + 2 + campaignId.length
+  const userEnd = text.lastIndexOf(':')
+  const userAt = text.lastIndexOf(':', userEnd - 1) + 1
+  if (text.charCodeAt(bucketAt - 1) !== 58 || userAt <= bucketAt) return undefined
+  const encoded = text.slice(userAt, userEnd)
+  // An escape could be malformed: such a user's token is read in full, behind its MAC.
+  if (encoded.includes('%')) return undefined
+  const bucket = Number.parseInt(text.slice(bucketAt, text.indexOf(':', bucketAt)), 36)
+  return Number.isNaN(bucket) ? undefined : { bucket, userId: encoded }
+}
+
 const ticketKind = 'tk1'
 
 /** The expiry follows from the request id's time, so a replayed acceptance carries the same ticket. */
 export function sealTicket(requestId: string, userId: string, ring: Keyring): string {
   return seal(ticketKind, [packRequestId(requestId), encodeField(userId)], ring)
+}
+
+/** Ticket and receipt of one acceptance, from its packed request id: what every 202 carries. */
+export function sealAcceptance(
+  { campaignId, userId }: Omit<Receipt, 'requestId'>,
+  packedId: string,
+  ring: Keyring,
+): { ticket: string; receipt: string } {
+  const user = encodeField(userId)
+  return {
+    ticket: seal(ticketKind, [packedId, user], ring),
+    receipt: seal(receiptKind, [campaignId, packedId, user], ring),
+  }
 }
 
 /** The user whose claim this genuine, unexpired ticket opens, or undefined. */
