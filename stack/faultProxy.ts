@@ -20,15 +20,16 @@ export interface FaultProxy {
   /** Every answer is late by so many ms from now on. */
   delay(ms: number): void
   /**
-   * Waits for the next request that matches; it reaches the server, and its answer is held back. Resolves when the
-   * server has answered; the connection is cut when `then` has ended.
+   * Waits for the next request that matches, on a connection that has sent something like `after` before; it reaches
+   * the server, and its answer is held back. When the server has answered, `then` is done, and the connection is cut.
    */
-  holdAnswer(request: RegExp, then: () => Promise<void> | void): Promise<void>
+  holdAnswer(request: RegExp, then: () => Promise<void> | void, after?: RegExp): Promise<void>
   close(): Promise<void>
 }
 
 interface Trap {
   request: RegExp
+  after: RegExp | undefined
   then: () => Promise<void> | void
   done(): void
   failed(error: unknown): void
@@ -46,6 +47,7 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
   const listener = createServer((client) => {
     const server = connect(target, '127.0.0.1')
     let caught: Trap | undefined
+    let ready = false
     const pair = {
       client,
       server,
@@ -64,7 +66,9 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
     pairs.add(pair)
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', pair.end).on('close', pair.end)
     client.on('data', (bytes) => {
-      if (trap?.request.test(bytes.toString('latin1'))) {
+      const text = trap === undefined ? '' : bytes.toString('latin1')
+      if (trap !== undefined && (trap.after === undefined || trap.after.test(text))) ready = true
+      if (ready && trap?.request.test(text)) {
         caught = trap
         trap = undefined
       }
@@ -110,9 +114,9 @@ export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
     delay(ms) {
       delayMs = ms
     },
-    holdAnswer: (request, then) =>
+    holdAnswer: (request, then, after) =>
       new Promise<void>((done, failed) => {
-        trap = { request, then, done, failed }
+        trap = { request, after, then, done, failed }
       }),
     async close() {
       cut()

@@ -1,9 +1,12 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { startStack } from '../../stack/stack.ts'
 import type { Drill, DrillResult } from './drill.ts'
 import { World } from './world.ts'
 
+/** A drill that takes longer has hung. */
+const withinMs = 75_000
 /** Everybody comes from one machine, and presses again and again. */
 const limits = 'token.device=100000/1m:50000,claim.device=100000/1m:50000'
 
@@ -27,8 +30,13 @@ export async function runDrill(drill: Drill, home: string): Promise<DrillResult>
     })
     const world = new World(stack, prepared?.tools)
     try {
-      figures = await drill.run(world)
-      figures = { ...figures, ...(await world.judge(drill.losesAcceptances ?? false)) }
+      const work = drill.run(world).then(async (found) => {
+        figures = { ...found, ...(await world.judge(drill.losesAcceptances ?? false)) }
+      })
+      const late = pause(withinMs, undefined, { ref: false }).then(() => {
+        throw new Error(`it did not end within ${withinMs / 1000} s`)
+      })
+      await Promise.race([work, late])
     } catch (error) {
       violations.push((error as Error).message)
     } finally {

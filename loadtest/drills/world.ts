@@ -177,7 +177,12 @@ export class World {
     for (const wrong of new Set(this.flood?.wrong))
       this.violations.push(`an answer that nobody should get: ${wrong}`)
     const { issued = 0, remaining = 0 } = verdict.identity
-    return { told: this.#told().length, lost_with_redis: honoured, issued, remaining }
+    const [rebuilt] = await this.sql`
+      SELECT count(*)::int AS n FROM audit_log WHERE action = 'bucket.rebuild' AND target = ${this.campaignId}`
+    const rebuilds = Number(rebuilt!['n'])
+    if (losesAcceptances && honoured > 0 && rebuilds === 0)
+      this.violations.push('acceptances were lost and nothing was rebuilt')
+    return { told: this.#told().length, lost_with_redis: honoured, rebuilds, issued, remaining }
   }
 
   #told(): Acceptance[] {
