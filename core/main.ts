@@ -1,4 +1,5 @@
 import { migrate } from '../schema/db/migrate.ts'
+import { startDays } from './archive/days.ts'
 import { startBallotKeeper } from './ballot/keeper.ts'
 import { startCompensator } from './claim/compensate.ts'
 import { startDrain } from './claim/drain.ts'
@@ -114,6 +115,7 @@ function startParts(deps: Deps, roles: ReadonlySet<CoreRole>): Parts {
   const reviews = inRole('drain', () => startReviewKeeper(deps, onDecided))
   const ballots = inRole('drain', () => startBallotKeeper(deps, () => publisher?.wake()))
   const guardian = inRole('guardian', () => startGuardian(deps, { recover: makeRecovery(deps) }))
+  const days = inRole('guardian', () => startDays(deps))
   const keeper = inRole('guardian', () => startStockKeeper(deps))
   const webhooks = inRole('notify', () => startWebhooks(deps))
   const pushes = inRole('notify', () => startPushes(deps))
@@ -127,7 +129,7 @@ function startParts(deps: Deps, roles: ReadonlySet<CoreRole>): Parts {
     },
     onDrawn: () => ballots?.wake(),
     onDecided,
-    first: present([streams, drain, guardian, keeper, ballots, reviews, webhooks, pushes]),
+    first: present([streams, drain, guardian, keeper, days, ballots, reviews, webhooks, pushes]),
     last: present([publisher, compensator, hub]),
   }
 }

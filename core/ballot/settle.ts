@@ -12,7 +12,7 @@ import {
   tellRejected,
 } from '../claim/issue.sql.ts'
 import { type RuleBook, validityAt } from '../claim/rules.ts'
-import { uuid7 } from '../claim/uuid7.ts'
+import { couponIdOf } from '../claim/uuid7.ts'
 import type { DrawDeps } from './draw.ts'
 import {
   campaignStateOf,
@@ -105,7 +105,12 @@ async function issueWinners(
   if (winners.length === 0) return
   const now = new Date(nowMs).toISOString()
   const wanted = winners.map(
-    (lot): Outcome<Claimant> => ({ claim: claimOf(lot), couponId: uuid7(nowMs), claimSeq: 1, reason: null }),
+    (lot): Outcome<Claimant> => ({
+      claim: claimOf(lot),
+      couponId: couponIdOf(lot.request_id),
+      claimSeq: 1,
+      reason: null,
+    }),
   )
   // An entry that is no longer PROCESSING, as after a person's decision, is left as it is.
   const held = new Set((await deliverClaims(tx, wanted, now)).map((row) => row.request_id))

@@ -1,6 +1,7 @@
 import type { Bucket } from '../../lua/keys.ts'
 import type { Settlement } from '../../lua/stock.ts'
 import { assertNever } from '../../schema/assert.ts'
+import { insertRequestLog } from '../archive/log.sql.ts'
 import type { Pool } from '../db.ts'
 import { insertReviews } from '../review/review.sql.ts'
 import type { Group, LoggedClaim } from './batch.ts'
@@ -21,7 +22,7 @@ import {
   tellRejected,
 } from './issue.sql.ts'
 import { type IssueRules, type RuleBook, UnknownRules, validityAt } from './rules.ts'
-import { uuid7 } from './uuid7.ts'
+import { couponIdOf } from './uuid7.ts'
 
 export interface IssueContext {
   /** The connections of the drain. */
@@ -79,8 +80,11 @@ async function issueStraight(
   group: Group,
   rules: IssueRules,
 ): Promise<IssueResult> {
-  const issued = group.claims.map((claim) => toIssue(claim, 1, nowMs))
-  await writeIssued(tx, nowMs, bucket, group.ruleVersion, rules, issued)
+  const issued = group.claims.map((claim) => toIssue(claim, 1))
+  await Promise.all([
+    insertRequestLog(tx, bucket, group.claims),
+    writeIssued(tx, nowMs, bucket, group.ruleVersion, rules, issued),
+  ])
   return {
     settlements: group.claims.map((claim) => settlement(claim, 'D')),
     issued: issued.length,
@@ -106,13 +110,15 @@ async function issueCarefully(
   const undecidable: LoggedClaim[] = []
   const settlements = rulings.map((ruling, i) => {
     const claim = claims[i]!
-    if (ruling.kind === 'issue') issued.push(toIssue(claim, ruling.claimSeq, nowMs))
+    if (ruling.kind === 'issue') issued.push(toIssue(claim, ruling.claimSeq))
     else if (ruling.kind === 'reject')
       rejected.push({ claim, couponId: null, claimSeq: null, reason: ruling.reason })
     else if (ruling.kind === 'hold') held.push({ claim, couponId: null, claimSeq: null, reason: null })
     else if (ruling.kind === 'undecidable') undecidable.push(claim)
     return settlement(claim, letterOf(ruling))
   })
+  const decided = claims.filter((_, i) => rulings[i]!.kind !== 'known' && rulings[i]!.kind !== 'undecidable')
+  if (decided.length > 0) await insertRequestLog(tx, bucket, decided)
   await Promise.all([
     writeRejected(tx, nowMs, bucket, ruleVersion, rejected),
     writeHeld(tx, nowMs, bucket, ruleVersion, rules, held),
@@ -215,6 +221,7 @@ async function recordEntries(ctx: IssueContext, bucket: Bucket, group: Group): P
     const rows = columnsOf(entered.map((claim) => ({ claim, couponId: null, claimSeq: null, reason: null })))
     const nowMs = ctx.clock()
     await Promise.all([
+      insertRequestLog(tx, bucket, entered),
       insertClaims(tx, bucket, ruleVersion, 'PROCESSING', rows, new Date(nowMs).toISOString()),
       insertLedger(tx, bucket.campaignId, { kind: 'claim.entered', to: 'PROCESSING' }, rows, nowMs),
     ])
@@ -222,8 +229,8 @@ async function recordEntries(ctx: IssueContext, bucket: Bucket, group: Group): P
   return { settlements: [], issued: 0, rejected: 0, undecidable: [] }
 }
 
-function toIssue(claim: LoggedClaim, claimSeq: number, nowMs: number): Outcome {
-  return { claim, couponId: uuid7(nowMs), claimSeq, reason: null }
+function toIssue(claim: LoggedClaim, claimSeq: number): Outcome {
+  return { claim, couponId: couponIdOf(claim.requestId), claimSeq, reason: null }
 }
 
 function settlement({ userId, requestId }: LoggedClaim, state: Settlement['state']): Settlement {

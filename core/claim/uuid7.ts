@@ -20,3 +20,11 @@ export function uuid7(nowMs: number): string {
   const variant = (8 | (Number.parseInt(random.charAt(3), 16) & 3)).toString(16)
   return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-${variant}${random.slice(4, 7)}-${random.slice(8)}`
 }
+
+/**
+ * The id of the coupon that a request becomes: the request's own, as UUIDv8. So a request has one coupon whoever issues
+ * it and however often, also in a ledger that is rebuilt from the requests.
+ */
+export function couponIdOf(requestId: string): string {
+  return `${requestId.slice(0, 14)}8${requestId.slice(15)}`
+}

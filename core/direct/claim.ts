@@ -16,7 +16,7 @@ import {
   tellDelivered,
 } from '../claim/issue.sql.ts'
 import { type RuleBook, validityAt } from '../claim/rules.ts'
-import { uuid7 } from '../claim/uuid7.ts'
+import { couponIdOf } from '../claim/uuid7.ts'
 import type { Deps } from '../deps.ts'
 import { Refused } from '../refusal.ts'
 
@@ -163,7 +163,7 @@ async function write(
   nowMs: number,
 ): Promise<Issued> {
   const validity = validityAt((await ruleBook(campaignId, ruleVersion, tx)).validity, nowMs)
-  const couponId = uuid7(nowMs)
+  const couponId = couponIdOf(claim.requestId)
   const rows = columnsOf([{ claim, couponId, claimSeq, reason: null }])
   const now = new Date(nowMs).toISOString()
   const [, , , , stock] = await Promise.all([

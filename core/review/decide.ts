@@ -12,7 +12,7 @@ import {
   tellRejected,
 } from '../claim/issue.sql.ts'
 import { type RuleBook, validityAt } from '../claim/rules.ts'
-import { uuid7 } from '../claim/uuid7.ts'
+import { couponIdOf } from '../claim/uuid7.ts'
 import { Refused } from '../refusal.ts'
 import { closeClaim, closeReview, lockClaim, type ReviewedClaim, readStanding } from './review.sql.ts'
 
@@ -91,7 +91,7 @@ async function deliver(
 ): Promise<Decision> {
   const { campaign_id: campaignId, rule_version: ruleVersion } = claim
   const validity = validityAt((await ruleBook(campaignId, ruleVersion, tx)).validity, nowMs)
-  const couponId = uuid7(nowMs)
+  const couponId = couponIdOf(claim.request_id)
   const rows = columnsOf([{ claim: claimantOf(claim), couponId, claimSeq, reason: null }])
   const now = new Date(nowMs).toISOString()
   const status = claimMachine.move('REVIEW', 'DELIVERED')
