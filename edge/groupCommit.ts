@@ -8,12 +8,11 @@ import { CircuitOpen } from './breaker.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 
-/** The arbiter's answer to one claim, and when the call that brought it was started. */
+/** The arbiter's answer to one claim. */
 export interface Decided {
   readonly kind: 'decided'
   readonly verdict: Verdict
   readonly reply: ClaimReply
-  readonly startedAtMs: number
 }
 
 /** What became of one claim. */
@@ -30,6 +29,8 @@ export interface GroupCommitOptions {
   readonly runner: ScriptRunner
   /** What a call asks the arbiter: to decide claims, or to record a ballot's entries. */
   readonly arbitrate?: typeof claim
+  /** Told of each reply, once a call, with the instant at which the call was started. */
+  onReply?(bucket: Bucket, reply: ClaimReply, startedAtMs: number, lifetime: Lifetime): void
   readonly log: Log
   clock(): number
 }
@@ -95,7 +96,7 @@ export class GroupCommit {
     const call: Call = { claims, startedAtMs: this.#options.clock() }
     lane.calls.add(call)
     // Also when the leader's client leaves: the call is other claims' too.
-    lifetime.waitUntil(this.#call(lane, call).then(() => this.#handOn(lane, lifetime)))
+    lifetime.waitUntil(this.#call(lane, call, lifetime).then(() => this.#handOn(lane, lifetime)))
   }
 
   #hasPlace(lane: Lane): boolean {
@@ -107,15 +108,16 @@ export class GroupCommit {
     return true
   }
 
-  async #call(lane: Lane, call: Call): Promise<void> {
+  async #call(lane: Lane, call: Call, lifetime: Lifetime): Promise<void> {
     const { claims } = call
     try {
       const args = claims.map((waiter) => waiter.args)
       const { runner, arbitrate = claim } = this.#options
       const reply = await arbitrate(runner, lane.bucket, args)
       claims.forEach((waiter, i) => {
-        waiter.settle({ kind: 'decided', verdict: reply.verdicts[i]!, reply, startedAtMs: call.startedAtMs })
+        waiter.settle({ kind: 'decided', verdict: reply.verdicts[i]!, reply })
       })
+      this.#options.onReply?.(lane.bucket, reply, call.startedAtMs, lifetime)
     } catch (error) {
       const outcome = this.#failed(error)
       for (const waiter of claims) waiter.settle(outcome)

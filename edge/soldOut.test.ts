@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { ClaimArgs } from '../lua/claim.ts'
 import type { Decision } from '../schema/decision.ts'
 import { bounds } from './bounds.ts'
-import type { Outcome } from './groupCommit.ts'
+import type { Decided } from './groupCommit.ts'
 import type { LocationCache } from './locationCache.ts'
 import { SoldOut } from './soldOut.ts'
 import { UserSet } from './userSet.ts'
@@ -32,8 +32,14 @@ class Place {
   isolate() {
     const works: Promise<unknown>[] = []
     const lifetime = { waitUntil: (work: Promise<unknown>) => void works.push(work) }
-    const soldOut = new SoldOut({
-      arbiter: { decide: (_, args) => this.#decide(args) },
+    const soldOut: SoldOut = new SoldOut({
+      arbiter: {
+        decide: async (_, args) => {
+          const outcome = this.#decide(args)
+          soldOut.learn(bucket, outcome.reply, this.nowMs, lifetime)
+          return outcome
+        },
+      },
       holders: { load: () => this.#load() },
       cache: this.#cache,
       clock: () => this.nowMs,
@@ -46,13 +52,20 @@ class Place {
     }
   }
 
-  async #decide({ userId }: ClaimArgs): Promise<Outcome> {
+  #decide({ userId }: ClaimArgs): Decided {
     this.asked.push(userId)
     const decision = this.holders.includes(userId) ? 'REPLAYED' : this.decision
     const { nowMs, epoch, remaining } = this
-    const about = { leaseUntilMs: 0, nowMs, startsAtMs: 0, endsAtMs: 0, retryAfterMs: 200, verdicts: [] }
+    const about = {
+      leaseUntilMs: 0,
+      nowMs,
+      startsAtMs: 0,
+      endsAtMs: 0,
+      retryAfterMs: 200,
+      verdicts: [{ decision }],
+    }
     const reply = { epoch, remaining, ...about }
-    return { kind: 'decided', verdict: { decision }, reply, startedAtMs: nowMs }
+    return { kind: 'decided', verdict: { decision }, reply }
   }
 
   async #load(): Promise<UserSet | undefined> {

@@ -1,7 +1,7 @@
-import type { ClaimArgs } from '../lua/claim.ts'
+import type { ClaimArgs, ClaimReply } from '../lua/claim.ts'
 import type { Bucket } from '../lua/keys.ts'
 import { bounds } from './bounds.ts'
-import type { Decided, Outcome } from './groupCommit.ts'
+import type { Outcome } from './groupCommit.ts'
 import type { Holders } from './holders.ts'
 import type { Lifetime } from './lifetime.ts'
 import type { LocationCache } from './locationCache.ts'
@@ -73,17 +73,11 @@ export class SoldOut implements Arbiter {
       nowMs >= marker.soldOutAtMs + bounds.soldOutHoldsMs ||
       marker.holders.has(args.userId)
     )
-      return this.#ask(name, bucket, args, lifetime)
+      return this.#options.arbiter.decide(bucket, args, lifetime)
     if (nowMs < marker.soldOutAtMs + bounds.soldOutFreshMs || nowMs < marker.probeUntilMs)
       return Promise.resolve(refused)
     marker.probeUntilMs = nowMs + bounds.soldOutHoldsMs
     return this.#probe(name, bucket, args, lifetime, marker)
-  }
-
-  async #ask(name: string, bucket: Bucket, args: ClaimArgs, lifetime: Lifetime): Promise<Outcome> {
-    const outcome = await this.#options.arbiter.decide(bucket, args, lifetime)
-    if (outcome.kind === 'decided') this.#learn(name, bucket, outcome, lifetime)
-    return outcome
   }
 
   /** Another isolate of the location may have looked meanwhile; that counts from when it looked. */
@@ -107,12 +101,14 @@ export class SoldOut implements Arbiter {
       marker.probeUntilMs = 0
       return refused
     }
-    return this.#ask(name, bucket, args, lifetime)
+    return this.#options.arbiter.decide(bucket, args, lifetime)
   }
 
-  #learn(name: string, bucket: Bucket, { verdict, reply, startedAtMs }: Decided, lifetime: Lifetime): void {
+  /** Takes note of a call's reply. To be told of every one, with the instant at which its call was started. */
+  learn(bucket: Bucket, reply: ClaimReply, startedAtMs: number, lifetime: Lifetime): void {
+    const name = nameOf(bucket)
     let marker = this.#markers.get(name)
-    const isSoldOut = verdict.decision === 'SOLD_OUT'
+    const isSoldOut = reply.verdicts.some(({ decision }) => decision === 'SOLD_OUT')
     if (marker === undefined) {
       if (!isSoldOut) return
       marker = this.#add(name)
@@ -130,7 +126,11 @@ export class SoldOut implements Arbiter {
       marker.probeUntilMs = 0
       if (told) this.#share(name, marker, lifetime)
       this.#loadHolders(bucket, marker, lifetime)
-    } else if (reply.epoch !== marker.epoch || reply.remaining > 0 || closes.has(verdict.decision)) {
+    } else if (
+      reply.epoch !== marker.epoch ||
+      reply.remaining > 0 ||
+      reply.verdicts.some(({ decision }) => closes.has(decision))
+    ) {
       marker.soldOutAtMs = 0
     }
   }

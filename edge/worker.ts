@@ -44,7 +44,12 @@ function compose(bindings: Bindings): Gate {
   })
   const runner = breakerRunner(rest, toRedis)
   const holders = makeHolders({ runner, cache, log })
-  const groups = new GroupCommit({ runner, log, clock })
+  const groups = new GroupCommit({
+    runner,
+    onReply: (bucket, reply, startedAtMs, lifetime) => arbiter.learn(bucket, reply, startedAtMs, lifetime),
+    log,
+    clock,
+  })
   const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
   const ballots = new GroupCommit({ runner, log, clock, arbitrate: enterBallot })
   const guards = makeGuards(config.guards, bindings, campaigns, log, clock)
