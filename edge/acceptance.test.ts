@@ -16,14 +16,15 @@ test('an acceptance carries a ticket and a receipt that open for its own user, w
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 60 }), (userId) => {
       const requestId = '01a22872-dcde-700e-b98f-f65ed33cfa7c'
-      const text = acceptanceBody({ campaignId: 'c1', requestId, userId }, ring)
+      const acceptance = { campaignId: 'c1', bucket: 37, requestId, userId }
+      const text = acceptanceBody(acceptance, ring)
       const body = JSON.parse(text)
       for (const address of [body.status_url, body.events_url]) {
         const ticket = new URL(address, 'http://edge.example').searchParams.get('ticket')!
-        assert.equal(openTicket(ticket, requestId, Date.parse(body.accepted_at), ring), userId)
+        assert.deepEqual(openTicket(ticket, requestId, Date.parse(body.accepted_at), ring), acceptance)
       }
       assert.deepEqual(unsealReceipt(body.receipt, ring), { campaignId: 'c1', requestId, userId })
-      assert.equal(acceptanceBody({ campaignId: 'c1', requestId, userId }, ring), text)
+      assert.equal(acceptanceBody(acceptance, ring), text)
     }),
   )
 })

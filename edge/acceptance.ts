@@ -1,7 +1,7 @@
 import { packRequestId, timeOfRequestId } from '../schema/acceptance.ts'
 import { limits } from '../schema/limits.ts'
 import type { Keyring } from '../schema/sealed.ts'
-import { type Receipt, sealAcceptance } from '../schema/tokens.ts'
+import { sealAcceptance, type Ticket } from '../schema/tokens.ts'
 import { instant } from './refusal.ts'
 
 /**
@@ -12,7 +12,7 @@ import { instant } from './refusal.ts'
  * Written as text: ids, instants and signed texts are ASCII that JSON leaves as it is, and this is the hot path.
  */
 export function acceptanceBody(
-  acceptance: Receipt & { packedId?: string | undefined },
+  acceptance: Ticket & { packedId?: string | undefined },
   ring: Keyring,
   couponId?: string,
 ): string {

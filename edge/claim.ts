@@ -179,9 +179,9 @@ function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcom
   const { verdict, reply } = outcome
   if (verdict.decision !== 'ACCEPTED' && verdict.decision !== 'REPLAYED')
     return refuse(verdict.decision, extrasOf(verdict.decision, reply))
-  const { campaignId, userId } = token
+  const { campaignId, bucket, userId } = token
   const body = acceptanceBody(
-    { campaignId, userId, requestId: verdict.requestId!, packedId: verdict.packedId },
+    { campaignId, bucket, userId, requestId: verdict.requestId!, packedId: verdict.packedId },
     keys.receipt,
   )
   return new Response(body, verdict.decision === 'ACCEPTED' ? acceptedInit : replayedInit)

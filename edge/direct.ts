@@ -21,7 +21,7 @@ const headers = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store
 export async function claimDirectly(
   { core, keys, metrics, refuse }: ClaimParts,
   request: Request,
-  { campaignId, userId }: ClaimToken,
+  { campaignId, bucket, userId }: ClaimToken,
 ): Promise<Response> {
   const body = {
     claim_token: request.headers.get('Claim-Token'),
@@ -39,7 +39,7 @@ export async function claimDirectly(
   const issued = (await answer.json()) as Issued
   metrics.count(issued.replayed ? 'REPLAYED' : 'ACCEPTED')
   const text = acceptanceBody(
-    { campaignId, userId, requestId: issued.request_id },
+    { campaignId, bucket, userId, requestId: issued.request_id },
     keys.receipt,
     issued.coupon_id,
   )

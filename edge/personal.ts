@@ -1,19 +1,23 @@
+import type { ScriptRunner } from '../lua/runner.ts'
 import { isRequestId, mayBelongTo } from '../schema/acceptance.ts'
 import { limits } from '../schema/limits.ts'
 import type { Keyring } from '../schema/sealed.ts'
-import { openTicket } from '../schema/tokens.ts'
+import { openTicket, type Ticket } from '../schema/tokens.ts'
 import { Away } from './away.ts'
 import type { Core } from './core.ts'
 import type { ReadGuard } from './guards/readGuard.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
 import { bearer, type Logins } from './login.ts'
+import { recordedStatus } from './recorded.ts'
 import { personalJson, type Refuse } from './refusal.ts'
 
 /** Reads of what is a user's own. Who the user is, is decided here; what there is to read, by the core. */
 
 export interface PersonalParts {
   readonly core: Core
+  /** To the arbiter's Redis, for what stands there while the core is away. */
+  readonly runner: ScriptRunner
   readonly logins: Logins
   /** Of tickets. */
   readonly keys: Keyring
@@ -28,7 +32,7 @@ const eventStream = 'text/event-stream'
 
 /**
  * `GET /v1/claims/{request_id}`, for the claim's user (login) or the bearer of its ticket.
- * While the core is away, the bearer hears PROCESSING: the ticket proves that the claim was accepted.
+ * While the core is away, the bearer hears what the arbiter's record lets us say: the ticket proves the acceptance.
  */
 export async function claimStatus(
   parts: PersonalParts,
@@ -41,9 +45,10 @@ export async function claimStatus(
   try {
     return passOn(await parts.core.ask(`/v1/claims/${requestId}`, json, reader.userId, request), request)
   } catch (error) {
-    if (!(error instanceof Away) || !reader.byTicket) throw error
+    if (!(error instanceof Away) || reader.ticket === undefined) throw error
     parts.log('away', describe(error))
-    const answer = { request_id: requestId, status: 'PROCESSING', poll_after_ms: limits.pollAfterMaxMs }
+    const status = await recordedStatus(parts, request, lifetime, reader.ticket)
+    const answer = { request_id: requestId, status, poll_after_ms: limits.pollAfterMaxMs }
     return personalJson(JSON.stringify(answer), 200)
   }
 }
@@ -94,7 +99,8 @@ export async function myCoupons(
 
 interface Reader {
   userId: string
-  byTicket: boolean
+  /** With which the reader came, unless by login. */
+  ticket: Ticket | undefined
 }
 
 /** Whose claim it must be; a ticket goes first, since it holds when the login beside it has run out. */
@@ -105,15 +111,14 @@ async function readerOf(
   requestId: string,
 ): Promise<Reader | Response> {
   if (!isRequestId(requestId)) return parts.refuse('CLAIM_NOT_FOUND')
-  const ticket = new URL(request.url).searchParams.get('ticket')
-  const bearerOfTicket =
-    ticket === null ? undefined : openTicket(ticket, requestId, parts.clock(), parts.keys)
-  if (bearerOfTicket !== undefined) return { userId: bearerOfTicket, byTicket: true }
+  const text = new URL(request.url).searchParams.get('ticket')
+  const ticket = text === null ? undefined : openTicket(text, requestId, parts.clock(), parts.keys)
+  if (ticket !== undefined) return { userId: ticket.userId, ticket }
   const userId = await loginUser(parts, request, lifetime)
   if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
   const refused = parts.guard.admit(request, userId, lifetime)
   if (refused !== undefined) return parts.refuse(refused.code, refused.extras)
-  return mayBelongTo(requestId, userId) ? { userId, byTicket: false } : parts.refuse('CLAIM_NOT_FOUND')
+  return mayBelongTo(requestId, userId) ? { userId, ticket: undefined } : parts.refuse('CLAIM_NOT_FOUND')
 }
 
 export async function loginUser(

@@ -68,7 +68,7 @@ function compose(bindings: Bindings): Gate {
     },
     issue: { campaigns, logins, keys: config.keys.claimToken, guard: guards.issue, random, refuse, clock },
     view: { campaigns, refuse, clock },
-    personal: { core, logins, keys: config.keys.receipt, guard: guards.read, refuse, log, clock },
+    personal: { core, runner, logins, keys: config.keys.receipt, guard: guards.read, refuse, log, clock },
     refuse,
     log,
   }

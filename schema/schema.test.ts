@@ -29,6 +29,7 @@ import {
 import {
   openAssertion,
   openTicket,
+  sealAcceptance,
   sealAssertion,
   sealClaimToken,
   sealReceipt,
@@ -123,6 +124,7 @@ describe('log entries', () => {
 })
 
 describe('signed texts', () => {
+  const at = { campaignId: 'c1', bucket: 0, userId: 'u' }
   const token = {
     campaignId: 'c123',
     bucket: 7,
@@ -143,7 +145,10 @@ describe('signed texts', () => {
         const requestId = requestIdOf(`${packTime(1000)}0${'2'.repeat(12)}`)
         const receipt = { campaignId: 'c1', requestId, userId }
         assert.deepEqual(unsealReceipt(sealReceipt(receipt, one), one), receipt)
-        assert.equal(openTicket(sealTicket(requestId, userId, one), requestId, 2000, one), userId)
+        const ticket = { ...receipt, bucket: 77 }
+        assert.deepEqual(openTicket(sealTicket(ticket, one), requestId, 2000, one), ticket)
+        const both = sealAcceptance(ticket, packRequestId(requestId), one)
+        assert.deepEqual(both, { ticket: sealTicket(ticket, one), receipt: sealReceipt(receipt, one) })
         assert.equal(openAssertion(sealAssertion(userId, 1000, one), 2000, one), userId)
       }),
     )
@@ -163,7 +168,7 @@ describe('signed texts', () => {
     const receipt = sealReceipt({ campaignId: 'c1', requestId, userId: 'u' }, one)
     assert.equal(unsealClaimToken(receipt, one), undefined)
     assert.equal(unsealReceipt(receipt, two), undefined)
-    assert.equal(openAssertion(sealTicket(requestId, 'u', one), 0, one), undefined)
+    assert.equal(openAssertion(sealTicket({ ...at, requestId }, one), 0, one), undefined)
   })
   it('live through a rotation: the new key signs, the old still verifies, until it is taken away', () => {
     const old = sealClaimToken(token, one)
@@ -177,7 +182,7 @@ describe('signed texts', () => {
   it('of a ticket open one claim only, and not for ever', () => {
     const requestId = requestIdOf(`${packTime(1000)}0${'2'.repeat(12)}`)
     const other = requestIdOf(`${packTime(1000)}0${'3'.repeat(12)}`)
-    const ticket = sealTicket(requestId, 'u', one)
+    const ticket = sealTicket({ ...at, requestId }, one)
     assert.equal(openTicket(ticket, other, 2000, one), undefined)
     assert.equal(openTicket(ticket, 'nonsense', 2000, one), undefined)
     assert.equal(openTicket(ticket, requestId, 1000 + 24 * 3_600_000, one), undefined)

@@ -94,38 +94,48 @@ export function peekClaimToken(text: string, campaignId: string): ClaimTokenHint
   return Number.isNaN(bucket) ? undefined : { bucket, userId: encoded }
 }
 
-const ticketKind = 'tk1'
+/** Besides whose claim it is, a ticket says where the claim's record is: its status can be told without the ledger. */
+export interface Ticket {
+  campaignId: string
+  bucket: number
+  requestId: string
+  userId: string
+}
+
+const ticketKind = 'tk2'
 
 /** The expiry follows from the request id's time, so a replayed acceptance carries the same ticket. */
-export function sealTicket(requestId: string, userId: string, ring: Keyring): string {
-  return seal(ticketKind, [packRequestId(requestId), encodeField(userId)], ring)
+export function sealTicket({ campaignId, bucket, requestId, userId }: Ticket, ring: Keyring): string {
+  const fields = [campaignId, bucket.toString(36), packRequestId(requestId), encodeField(userId)]
+  return seal(ticketKind, fields, ring)
 }
 
 /** Ticket and receipt of one acceptance, from its packed request id: what every 202 carries. */
 export function sealAcceptance(
-  { campaignId, userId }: Omit<Receipt, 'requestId'>,
+  { campaignId, bucket, userId }: Omit<Ticket, 'requestId'>,
   packedId: string,
   ring: Keyring,
 ): { ticket: string; receipt: string } {
   const user = encodeField(userId)
   return {
-    ticket: seal(ticketKind, [packedId, user], ring),
+    ticket: seal(ticketKind, [campaignId, bucket.toString(36), packedId, user], ring),
     receipt: seal(receiptKind, [campaignId, packedId, user], ring),
   }
 }
 
-/** The user whose claim this genuine, unexpired ticket opens, or undefined. */
+/** The ticket, if it is genuine, unexpired and opens this claim; else undefined. */
 export function openTicket(
   text: string,
   requestId: string,
   nowMs: number,
   ring: Keyring,
-): string | undefined {
-  const fields = unseal(ticketKind, text, 2, ring)
-  if (fields === undefined || !isRequestId(requestId) || packRequestId(requestId) !== fields[0])
+): Ticket | undefined {
+  const fields = unseal(ticketKind, text, 4, ring)
+  if (fields === undefined || !isRequestId(requestId) || packRequestId(requestId) !== fields[2])
     return undefined
   if (nowMs >= timeOfRequestId(requestId) + limits.ticketLifetimeMs) return undefined
-  return decodeField(fields[1]!)
+  const bucket = Number.parseInt(fields[1]!, 36)
+  return { campaignId: fields[0]!, bucket, requestId, userId: decodeField(fields[3]!) }
 }
 
 export interface Receipt {

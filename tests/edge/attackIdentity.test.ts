@@ -59,7 +59,7 @@ describe('claim tokens', () => {
       const id = requestOf('ann')
       const keys = ring('claimTokenKeys')
       const strangers = [
-        sealTicket(id, 'ann', keys),
+        sealTicket({ campaignId: campaign.id, bucket: 0, requestId: id, userId: 'ann' }, keys),
         sealReceipt({ campaignId: campaign.id, requestId: id, userId: 'ann' }, keys),
         sealAssertion('ann', Date.now(), keys),
         seal('ct1', ['a', 'b'], keys),
@@ -71,7 +71,7 @@ describe('claim tokens', () => {
         token,
         sealReceipt({ campaignId: campaign.id, requestId: id, userId: 'ann' }, receipts),
         sealAssertion('ann', Date.now(), receipts),
-        sealTicket(id, 'ann', keys),
+        sealTicket({ campaignId: campaign.id, bucket: 0, requestId: id, userId: 'ann' }, keys),
       ])
         assertCode(
           await world.call(`/v1/claims/${id}?ticket=${encodeURIComponent(text)}`),

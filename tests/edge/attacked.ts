@@ -33,7 +33,8 @@ export class Attacked {
   }
 
   ticket(requestId: string, user: string): string {
-    return sealTicket(requestId, user, this.world.ring('receiptKeys'))
+    const ticket = { campaignId: this.campaign.id, bucket: 0, requestId, userId: user }
+    return sealTicket(ticket, this.world.ring('receiptKeys'))
   }
 
   /** All requests that the core got on behalf of a user; it also tells the gate of campaigns. */

@@ -117,7 +117,11 @@ describe('a claim is refused', () => {
 
   it('with a token under another key, or made for another purpose', async () => {
     await assertRefused(401, 'TOKEN_INVALID', claim({ token: tokenWith({}, world.ring('receiptKeys')) }))
-    const ticket = sealTicket('01a22872-dcde-700e-b98f-f65ed33cfa7c', 'ann', world.ring('claimTokenKeys'))
+    const requestId = '01a22872-dcde-700e-b98f-f65ed33cfa7c'
+    const ticket = sealTicket(
+      { campaignId: campaign.id, bucket: 0, requestId, userId: 'ann' },
+      world.ring('claimTokenKeys'),
+    )
     await assertRefused(401, 'TOKEN_INVALID', claim({ token: ticket }))
   })
 

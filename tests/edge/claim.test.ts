@@ -267,7 +267,7 @@ test('group commit: many claims share few calls, no answer is crossed, and the r
       const body = JSON.parse(text) as Answer['body']
       const requestId = body.request_id as string
       const ticket = new URL(body['status_url'] as string, world.url).searchParams.get('ticket')!
-      assert.equal(openTicket(ticket, requestId, Date.now(), receipts), `user ${n}`)
+      assert.equal(openTicket(ticket, requestId, Date.now(), receipts)?.userId, `user ${n}`)
       assert.equal(unsealReceipt(body['receipt'] as string, receipts)?.userId, `user ${n}`)
       assert.ok(mayBelongTo(requestId, `user ${n}`))
     }

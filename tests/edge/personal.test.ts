@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import { after, afterEach, before, test } from 'node:test'
+import { compensate, inspect, settle } from '../../lua/stock.ts'
 import { packTime, requestIdOf, userTag } from '../../schema/acceptance.ts'
+import { bucketOf } from '../../schema/hash.ts'
 import { limits } from '../../schema/limits.ts'
 import { sealTicket } from '../../schema/tokens.ts'
 import { until } from '../../stack/process.ts'
@@ -20,8 +22,10 @@ afterEach(() => {
 
 const requestOf = (user: string, atMs = Date.now()) =>
   requestIdOf(`${packTime(atMs)}-aaaaaaaaa${userTag(user)}`)
-const ticketOf = (requestId: string, user: string) =>
-  encodeURIComponent(sealTicket(requestId, user, world.ring('receiptKeys')))
+const ticketOf = (requestId: string, userId: string) => {
+  const ticket = { campaignId: 'c1', bucket: 0, requestId, userId }
+  return encodeURIComponent(sealTicket(ticket, world.ring('receiptKeys')))
+}
 const bearer = async (user: string) => ({ Authorization: `Bearer ${await world.login(user)}` })
 
 function answerWith(status: number, type: string, body: string, headers = {}): void {
@@ -229,4 +233,44 @@ test('HEAD on a stream opens none that stays', async () => {
   assert.deepEqual([response.status, response.headers.get('Content-Type')], [200, 'text/event-stream'])
   const stream = await upstream
   await until(() => stream.closed || stream.destroyed, 'the stream stayed open', 5_000)
+})
+
+test('with the core away a ticket’s bearer hears from Redis that a claim is under review, and never a final word', async () => {
+  const campaign = await world.campaign({ bucketCount: 2, quota: 20 })
+  const userId = 'user 3'
+  const bucket = campaign.buckets[bucketOf(userId, campaign.id, 2)]!
+  const accepted = await world.claim(campaign.id, { token: await world.token(campaign, userId), key: 'k' })
+  const [requestId, url] = [accepted.body.request_id!, accepted.body['status_url'] as string]
+  world.core.fault = 'fail'
+  const hears = async () => (await world.call(url)).body.status as unknown
+  const recorded = async () => (await inspect(world.runner, bucket, userId))![0]!.state
+  const moves = [
+    ['A', async () => undefined, 'PROCESSING'],
+    ['V', () => settle(world.runner, bucket, [], [{ userId, requestId, state: 'V' }]), 'REVIEW'],
+    ['X', () => settle(world.runner, bucket, [], [{ userId, requestId, state: 'X' }]), 'PROCESSING'],
+    ['R', () => compensate(world.runner, bucket, userId, requestId), 'PROCESSING'],
+  ] as const
+  for (const [state, move, status] of moves) {
+    await move()
+    assert.deepEqual([await recorded(), await hears()], [state, status])
+  }
+})
+
+test('with the core and Redis away a ticket’s bearer still hears PROCESSING, in time', async () => {
+  const alone = await World.start()
+  try {
+    await alone.redis.stop()
+    alone.core.fault = 'hang'
+    const requestId = requestOf('ann')
+    const ticket = sealTicket(
+      { campaignId: 'c1', bucket: 0, requestId, userId: 'ann' },
+      alone.ring('receiptKeys'),
+    )
+    const began = Date.now()
+    const answer = await alone.call(`/v1/claims/${requestId}?ticket=${encodeURIComponent(ticket)}`)
+    assert.deepEqual([answer.status, answer.body.status], [200, 'PROCESSING'])
+    assert.ok(Date.now() - began < limits.coreTimeoutMs + 2_500)
+  } finally {
+    await alone.stop()
+  }
 })
