@@ -14,9 +14,16 @@ export function insertRequestLog(tx: Tx, bucket: Bucket, claims: readonly Logged
     FROM unnest(
       ${arrayOf(kept.map(({ ms }) => ms))}::bigint[],
       ${arrayOf(kept.map(({ entryId }) => entryId))}::text[],
-      ${arrayOf(kept.map(({ fields }) => arrayOf(fields)))}::text[]
+      ${arrayOf(kept.map(({ fields }) => literalOf(fields)))}::text[]
     ) AS i(ms, entry_id, fields)`
 }
+
+/** Most fields need no quotes, which the array around would have to escape once more. */
+function literalOf(fields: readonly string[]): string {
+  return fields.every((field) => plain.test(field)) ? `{${fields.join(',')}}` : arrayOf(fields)
+}
+/** Not of letters only: NULL without quotes is no text. */
+const plain = /^[\w:-]*[\d_:-][\w:-]*$|^[vb]$/
 
 interface KeptEntry {
   entryId: string

@@ -4,13 +4,16 @@ import { parseArgs } from 'node:util'
 import { isCampaignVerb } from '../campaigns/permissions.ts'
 import type { CampaignAnswer } from '../campaigns/shapes.ts'
 import { type Role, roles } from '../http/identity.ts'
+import { archive } from './archive.ts'
 import { verifyRecord } from './ballot.ts'
 import { type AmendPath, type Client, makeClient } from './client.ts'
 import { demoCampaign } from './demo.ts'
 import { exitCodes, OpsError } from './errors.ts'
 import { mintLocalLogin } from './localLogin.ts'
 import { presentReceipt, rebuild } from './recovery.ts'
+import { reviews } from './reviews.ts'
 import { usage } from './usage.ts'
+import { needed, secondsOf, whole } from './values.ts'
 
 /** What the CLI is given by its process. */
 export interface OpsIo {
@@ -47,6 +50,8 @@ const options = {
   pace: { type: 'string' },
   burst: { type: 'string' },
   'opens-in': { type: 'string' },
+  folder: { type: 'string' },
+  until: { type: 'string' },
 } as const
 type Values = ReturnType<typeof parse>['values']
 
@@ -108,6 +113,17 @@ async function dispatch(call: Call): Promise<void> {
       })
     case 'receipt':
       return presentReceipt(clientOf(call), needed(second, 'the receipt'), call.io.out)
+    case 'reviews':
+    case 'dead-letters':
+      return print(
+        call,
+        await reviews(clientOf(call), {
+          ...{ queue: command, verb: second, id: third, reason: call.values.reason },
+          query: query(call.values, ['limit', 'cursor']),
+        }),
+      )
+    case 'archive':
+      return print(call, await archive(second, call.values, call.io.env['DATABASE_URL']))
     case 'demo':
       return demo(call)
     default:
@@ -193,8 +209,11 @@ async function list(call: Call, client: Client): Promise<void> {
 }
 
 async function show(call: Call, path: string): Promise<void> {
-  const answer = await clientOf(call).read<unknown>(path)
-  call.io.out(call.values.json ? JSON.stringify(answer) : JSON.stringify(answer, null, 2))
+  print(call, await clientOf(call).read<unknown>(path))
+}
+
+function print({ io, values }: Call, answer: unknown): void {
+  io.out(JSON.stringify(answer, null, values.json ? 0 : 2))
 }
 
 async function demo(call: Call): Promise<void> {
@@ -270,24 +289,6 @@ function readJson(io: OpsIo, file: string | undefined): unknown {
   } catch (error) {
     throw new OpsError('usage', `${from} is not JSON: ${(error as Error).message}`)
   }
-}
-
-function needed(value: string | undefined, what: string): string {
-  if (value === undefined || value === '') throw new OpsError('usage', `Give ${what}.`)
-  return value
-}
-
-function whole(text: string, what: string): number {
-  if (!/^\d{1,12}$/.test(text)) throw new OpsError('usage', `${what} is a whole number.`)
-  return Number(text)
-}
-
-const unitS: Record<string, number> = { s: 1, m: 60, h: 3_600, d: 86_400 }
-function secondsOf(text: string): number {
-  const match = /^(\d{1,6})([smhd])$/.exec(text)
-  if (match === null || Number(match[1]) === 0)
-    throw new OpsError('usage', '--ttl is a number and a unit, like 30m, 24h or 7d.')
-  return Number(match[1]) * unitS[match[2]!]!
 }
 
 function query(values: Values, names: ('limit' | 'cursor' | 'target')[]): string {

@@ -19,6 +19,14 @@ export const usage = `Operator's commands. Usage: npm run ops -- COMMAND [option
       ledger's own numbers don't add up.
   receipt TEXT                      honours an acceptance that Redis lost, for its user
 
+  reviews [list] [--limit N]        claims held for review, and compensations that Redis contradicts
+  reviews issue|reject|retry REQUEST [--reason TEXT]
+  dead-letters [list] [--limit N]   claims that could not be issued, with cause and fields
+  dead-letters replay|discard ID [--reason TEXT]
+
+  archive export|replay --folder F [--until INSTANT]
+      Exports the request log of DATABASE_URL as gzipped JSON lines, or rebuilds an empty database from them.
+
   ballot draw ID [--reason TEXT]    draws a ballot whose window is over
   ballot verify --campaign ID       runs its published draw again, here
   ballot verify --file F            the same, offline ("-": standard input)

@@ -9,6 +9,8 @@ import { startCompensator } from '../claim/compensate.ts'
 import { startDrain } from '../claim/drain.ts'
 import { readClaim } from '../claim/status.ts'
 import { type CampaignSpec, claimArgs, type Ground, openCampaign, openGround } from '../claim/testing.ts'
+import type { Client } from '../ops/client.ts'
+import { reviews } from '../ops/reviews.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
 import { makeRound } from './keeper.ts'
 import { registerReviewRoutes } from './routes.ts'
@@ -179,4 +181,25 @@ it('a compensation that Redis contradicts is asked for again on retry', async ()
   assert.equal((await decide('operator:olga', requestId, 'retry')).body['compensation'], 'PENDING')
   const [row] = await ground.sql`SELECT state FROM compensations WHERE request_id = ${requestId}`
   assert.equal(row!['state'], 'PENDING')
+})
+
+it('the queue is worked through the operator’s CLI', async () => {
+  const { requestId } = await hold('jo')
+  const answered: unknown[] = []
+  const client = {
+    read: async (path: string) => (await rig.get('operator:olga', path)).body,
+    post: async (_role: string, path: string, body: unknown) => {
+      const answer = await rig.post('operator:olga', path, body, { 'Idempotency-Key': randomUUID() })
+      answered.push(answer.status)
+      return answer.body
+    },
+  } as unknown as Client
+  const call = { queue: 'reviews' as const, query: '?limit=200', reason: 'known customer' }
+  const list = (await reviews(client, { ...call, verb: undefined, id: undefined })) as {
+    data: { request_id: string }[]
+  }
+  assert.ok(list.data.some(({ request_id }) => request_id === requestId))
+  const done = (await reviews(client, { ...call, verb: 'issue', id: requestId })) as { status: string }
+  assert.deepEqual([answered, done.status], [[200], 'DELIVERED'])
+  await assert.rejects(reviews(client, { ...call, verb: 'approve', id: requestId }), /reviews list/)
 })

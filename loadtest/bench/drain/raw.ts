@@ -19,6 +19,8 @@ interface Batch {
   params: string
   tokens: string
   instants: string
+  entries: string
+  entryFields: string
 }
 
 const validTo = () => new Date(Date.now() + 30 * 86_400_000).toISOString()
@@ -43,9 +45,22 @@ export function prepareRaw(count: number, size: number): Batch[] {
       params: of(() => 'para'),
       tokens: of((i) => `tok${String(i).padStart(6, '0')}`),
       instants: of(() => `"${new Date(now).toISOString()}"`),
+      ...entriesOf(rows, now),
     })
   }
   return batches
+}
+
+/** As the request log keeps them: an entry for each 64 claims. */
+function entriesOf(rows: readonly number[], now: number): Pick<Batch, 'entries' | 'entryFields'> {
+  const entries: string[] = []
+  const fields: string[] = []
+  for (let at = 0; at < rows.length; at += 64) {
+    entries.push(`${now}-${at}`)
+    const pairs = rows.slice(at, at + 64).map((i) => `user-${i},${'r'.repeat(43)}A`)
+    fields.push(`"{v,1:1,${pairs.join(',')}}"`)
+  }
+  return { entries: literal(entries), entryFields: literal(fields) }
 }
 
 /** @returns ms that it took. */
@@ -95,6 +110,10 @@ async function insertRaw(sql: postgres.Sql, campaignId: string, b: Batch): Promi
         'campaign_id', ${campaignId}::text, 'valid_from', ${now}::text, 'valid_until', ${to}::text),
         ${now}::timestamptz
       FROM unnest(${b.users}::text[], ${b.requests}::uuid[], ${b.coupons}::uuid[]) AS i(u, r, c)`,
+      tx`
+      INSERT INTO request_log (accepted_at, campaign_id, bucket, entry_id, fields)
+      SELECT ${now}::timestamptz, ${campaignId}, 0, e, f::text[]
+      FROM unnest(${b.entries}::text[], ${b.entryFields}::text[]) AS i(e, f)`,
       tx`UPDATE campaign_stock SET issued = issued + ${b.size}::bigint
       WHERE campaign_id = ${campaignId} AND issued + ${b.size}::bigint <= quota`,
     ]),
