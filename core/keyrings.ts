@@ -12,7 +12,7 @@ export interface Keyrings {
   readonly edgeCore: Keyring
 }
 
-const macFor = (secret: string) => (text: string) =>
+export const macFor = (secret: string) => (text: string) =>
   createHmac('sha256', secret).update(text).digest('base64url')
 
 /** @throws ConfigurationError that names the variable, never the secret. */

@@ -10,6 +10,7 @@ import { type AmendPath, type Client, makeClient } from './client.ts'
 import { demoCampaign } from './demo.ts'
 import { exitCodes, OpsError } from './errors.ts'
 import { mintLocalLogin } from './localLogin.ts'
+import { verifyReceipt } from './receipt.ts'
 import { presentReceipt, rebuild } from './recovery.ts'
 import { reviews } from './reviews.ts'
 import { usage } from './usage.ts'
@@ -46,6 +47,7 @@ const options = {
   hours: { type: 'string' },
   name: { type: 'string' },
   campaign: { type: 'string' },
+  receipt: { type: 'string' },
   amount: { type: 'string' },
   pace: { type: 'string' },
   burst: { type: 'string' },
@@ -112,6 +114,7 @@ async function dispatch(call: Call): Promise<void> {
         campaignId: needed(call.values.campaign ?? second, '--campaign'),
       })
     case 'receipt':
+      if (second === 'verify') return verify(call)
       return presentReceipt(clientOf(call), needed(second, 'the receipt'), call.io.out)
     case 'reviews':
     case 'dead-letters':
@@ -129,6 +132,11 @@ async function dispatch(call: Call): Promise<void> {
     default:
       throw new OpsError('usage', command === undefined ? usage : `There is no command ${command}.`)
   }
+}
+
+function verify({ io, values }: Call): void {
+  const proof = verifyReceipt(values.receipt, io.env['RECEIPT_KEYS'], join(io.home, 'keys.json'))
+  io.out(JSON.stringify(proof, null, values.json ? 0 : 2))
 }
 
 async function printToken({ io, values }: Call): Promise<void> {

@@ -18,6 +18,7 @@ export const usage = `Operator's commands. Usage: npm run ops -- COMMAND [option
       Makes the campaign's gates in Redis again from the ledger; --dry-run only shows both. --force also where the
       ledger's own numbers don't add up.
   receipt TEXT                      honours an acceptance that Redis lost, for its user
+  receipt verify --receipt TEXT     whose claim a receipt proves, offline, by RECEIPT_KEYS or the local stack's keys
 
   reviews [list] [--limit N]        claims held for review, and compensations that Redis contradicts
   reviews issue|reject|retry REQUEST [--reason TEXT]
