@@ -69,8 +69,28 @@ const walletRoute = createRoute({
   method: 'get',
   path: '/v1/me/coupons',
   summary: 'The user’s coupons, newest first',
-  request: { query: z.object({ ...pageQuery, status: z.enum(walletStates).optional() }) },
-  responses: { 200: json(pageShape(walletItemShape), 'A page of coupons'), ...problems(400, 401, 503) },
+  request: {
+    query: z.object({
+      ...pageQuery,
+      status: z.enum(walletStates).optional(),
+      since: z
+        .string()
+        .max(100)
+        .optional()
+        .openapi({
+          description: '`sync` of an earlier answer: only what changed since then, oldest change first.',
+        }),
+    }),
+  },
+  responses: {
+    200: json(
+      pageShape(walletItemShape).extend({
+        sync: z.string().openapi({ description: 'Give it as `since` the next time.' }),
+      }),
+      'A page of coupons',
+    ),
+    ...problems(400, 401, 503),
+  },
 })
 
 const noStore = { 'Cache-Control': 'no-store' }

@@ -127,3 +127,35 @@ describe('the wallet', () => {
     }
   })
 })
+
+it('a wallet that was read before is brought up to date by what changed since, and nothing else', async () => {
+  const [first, second] = [await openCampaign(ground, { quota: 5 }), await openCampaign(ground, { quota: 5 })]
+  for (const bucket of [first, second]) {
+    await claimFor(ground, bucket, ['sync-er'])
+    await drained(bucket)
+  }
+  const before = await readWallet(ground.deps, { userId: 'sync-er', limit: 50 })
+  assert.equal(before.data.length, 2)
+  // Later than any change may be stamped before its commit.
+  const later = { ...ground.deps, clock: at(60_000) }
+  const { sync } = await readWallet(later, { userId: 'sync-er', limit: 50 })
+  const nothing = await readWallet(later, { userId: 'sync-er', limit: 50, since: sync })
+  assert.deepEqual(nothing.data, [])
+  const [changed] = before.data
+  await ground.sql`
+    UPDATE coupons SET state = 'REVOKED', version = version + 1, updated_at = now() + interval '61 seconds'
+    WHERE user_id = 'sync-er' AND coupon_id = ${changed!.coupon_id}`
+  const news = await readWallet(later, { userId: 'sync-er', limit: 50, since: sync })
+  assert.deepEqual(
+    news.data.map(({ coupon_id, state, version }) => [coupon_id, state, version]),
+    [[changed!.coupon_id, 'REVOKED', 2]],
+  )
+  const pages = await readWallet(ground.deps, { userId: 'sync-er', limit: 1, since: before.sync })
+  const rest = await readWallet(ground.deps, {
+    userId: 'sync-er',
+    limit: 1,
+    since: before.sync,
+    cursor: pages.next_cursor!,
+  })
+  assert.equal(new Set([...pages.data, ...rest.data].map(({ coupon_id }) => coupon_id)).size, 2)
+})

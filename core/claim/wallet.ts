@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import { benefitShape } from '../../schema/rules.ts'
 import { type CouponState, couponMachine } from '../../schema/states.ts'
+import type { Client } from '../db.ts'
 import type { Deps } from '../deps.ts'
 import { decodeCursor, encodeCursor, pageOf } from '../http/pages.ts'
 
@@ -18,6 +19,7 @@ export const walletItemShape = z
     valid_from: z.iso.datetime(),
     valid_to: z.iso.datetime().openapi({ description: 'From this instant on it is no longer valid.' }),
     issued_at: z.iso.datetime(),
+    version: z.int().openapi({ description: 'Of two that a client has, the higher one holds.' }),
   })
   .openapi('WalletCoupon')
 export type WalletItem = z.infer<typeof walletItemShape>
@@ -32,6 +34,8 @@ interface Row {
   valid_from: Date
   valid_to: Date
   issued_at: Date
+  version: number
+  changed_at: Date
 }
 
 export interface WalletQuery {
@@ -39,21 +43,31 @@ export interface WalletQuery {
   status?: CouponState | undefined
   limit: number
   cursor?: string | undefined
+  /** `sync` of an earlier answer: only what changed since then, oldest change first. */
+  since?: string | undefined
 }
 
 /**
+ * Changes are stamped before they commit: looking so far back misses none, and may show one twice, with its version.
+ */
+const overlapMs = 30_000
+
+/**
  * A page of a user's coupons, newest first, by (issued_at, coupon_id): coupons issued in one instant are neither
- * skipped nor shown twice (case-L11). @throws Refused INVALID_REQUEST on a cursor that isn't ours.
+ * skipped nor shown twice (case-L11). With `since`, what changed, by (changed_at, coupon_id). @throws Refused INVALID_REQUEST on a cursor that isn't ours.
  */
 export async function readWallet({ db, clock }: Pick<Deps, 'db' | 'clock'>, query: WalletQuery) {
   const { sql } = db.query
   const now = new Date(clock())
   const after = query.cursor === undefined ? undefined : decodeCursor(query.cursor)
+  const since =
+    query.since === undefined ? undefined : new Date(decodeCursor(query.since).at.getTime() - overlapMs)
   // A coupon is expired from its very instant on; the sweep that writes it down comes a little later.
   const rows = await sql<Row[]>`
     SELECT * FROM (
       SELECT k.coupon_id, k.campaign_id, c.name, r.rules->'benefit' AS benefit, k.rule_version, k.valid_from,
-        k.valid_to, date_trunc('milliseconds', k.issued_at) AS issued_at,
+        k.valid_to, date_trunc('milliseconds', k.issued_at) AS issued_at, k.version,
+        date_trunc('milliseconds', k.updated_at) AS changed_at,
         CASE WHEN k.state = 'AVAILABLE' AND k.valid_to <= ${now} THEN 'EXPIRED' ELSE k.state END AS state
       FROM coupons k
       JOIN campaigns c ON c.campaign_id = k.campaign_id
@@ -62,13 +76,22 @@ export async function readWallet({ db, clock }: Pick<Deps, 'db' | 'clock'>, quer
     ) AS shown
     WHERE true
       ${query.status === undefined ? sql`` : sql`AND state = ${query.status}`}
-      ${after === undefined ? sql`` : sql`AND (issued_at, coupon_id::text) < (${after.at}, ${after.id})`}
-    ORDER BY issued_at DESC, coupon_id::text DESC
+      ${since === undefined ? sql`` : sql`AND changed_at >= ${since}`}
+      ${after === undefined ? sql`` : afterOf(sql, after, since !== undefined)}
+    ${since === undefined ? sql`ORDER BY issued_at DESC, coupon_id::text DESC` : sql`ORDER BY changed_at, coupon_id::text`}
     LIMIT ${query.limit + 1}`
-  return pageOf(rows, query.limit, itemOf, (row) => encodeCursor(row.issued_at, row.coupon_id))
+  const cursorOf = (row: Row) =>
+    encodeCursor(since === undefined ? row.issued_at : row.changed_at, row.coupon_id)
+  return { ...pageOf(rows, query.limit, itemOf, cursorOf), sync: encodeCursor(now, 'sync') }
 }
 
-function itemOf(row: Row): WalletItem {
+function afterOf(sql: Client, { at, id }: { at: Date; id: string }, changes: boolean) {
+  return changes
+    ? sql`AND (changed_at, coupon_id::text) > (${at}, ${id})`
+    : sql`AND (issued_at, coupon_id::text) < (${at}, ${id})`
+}
+
+function itemOf({ changed_at: _, ...row }: Row): WalletItem {
   return {
     ...row,
     valid_from: row.valid_from.toISOString(),
