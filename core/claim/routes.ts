@@ -73,13 +73,9 @@ const walletRoute = createRoute({
     query: z.object({
       ...pageQuery,
       status: z.enum(walletStates).optional(),
-      since: z
-        .string()
-        .max(100)
-        .optional()
-        .openapi({
-          description: '`sync` of an earlier answer: only what changed since then, oldest change first.',
-        }),
+      since: z.string().max(100).optional().openapi({
+        description: '`sync` of an earlier answer: only what changed since then, oldest change first.',
+      }),
     }),
   },
   responses: {
