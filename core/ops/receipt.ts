@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { timeOfRequestId } from '../../schema/acceptance.ts'
 import { type Keyring, parseKeyring } from '../../schema/sealed.ts'
 import { unsealReceipt } from '../../schema/tokens.ts'
@@ -15,16 +16,15 @@ export interface ReceiptProof {
 
 /**
  * Reads a receipt offline: that it is ours, not what became of its claim.
- * @param keys RECEIPT_KEYS; else those that the local stack keeps in `keysFile`.
+ * The keys are those of RECEIPT_KEYS in `env`; else those that the local stack keeps in its folder, `home`.
  * @throws OpsError `refused` when no key of the ring has signed exactly this text, `usage` without a ring.
  */
 export function verifyReceipt(
   text: string | undefined,
-  keys: string | undefined,
-  keysFile: string,
+  { env, home }: { env: Readonly<Record<string, string | undefined>>; home: string },
 ): ReceiptProof {
   if (!text) throw new OpsError('usage', 'Give --receipt: the whole text, as the client got it.')
-  const receipt = unsealReceipt(text, ringOf(keys || localKeys(keysFile)))
+  const receipt = unsealReceipt(text, ringOf(env['RECEIPT_KEYS'] || localKeys(join(home, 'keys.json'))))
   if (receipt === undefined)
     throw new OpsError(
       'refused',

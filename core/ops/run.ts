@@ -114,7 +114,7 @@ async function dispatch(call: Call): Promise<void> {
         campaignId: needed(call.values.campaign ?? second, '--campaign'),
       })
     case 'receipt':
-      if (second === 'verify') return verify(call)
+      if (second === 'verify') return print(call, verifyReceipt(call.values.receipt, call.io))
       return presentReceipt(clientOf(call), needed(second, 'the receipt'), call.io.out)
     case 'reviews':
     case 'dead-letters':
@@ -132,11 +132,6 @@ async function dispatch(call: Call): Promise<void> {
     default:
       throw new OpsError('usage', command === undefined ? usage : `There is no command ${command}.`)
   }
-}
-
-function verify({ io, values }: Call): void {
-  const proof = verifyReceipt(values.receipt, io.env['RECEIPT_KEYS'], join(io.home, 'keys.json'))
-  io.out(JSON.stringify(proof, null, values.json ? 0 : 2))
 }
 
 async function printToken({ io, values }: Call): Promise<void> {
