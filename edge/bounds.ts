@@ -24,6 +24,8 @@ export const bounds = {
   handOnMs: 50,
   /** A status question that the core did not answer waits so long for the arbiter's record. */
   recordedStatusMs: 1_000,
+  /** With so many users who have streams open, those whose streams have ended without a word are looked for. */
+  streamUsersSweep: 1_000,
   logEveryMs: 1_000,
   metricsEveryMs: 10_000,
 

@@ -11,6 +11,7 @@ import { describe, type Log } from './log.ts'
 import { bearer, type Logins } from './login.ts'
 import { recordedStatus } from './recorded.ts'
 import { personalJson, type Refuse } from './refusal.ts'
+import type { StreamPlaces } from './streamPlaces.ts'
 
 /** Reads of what is a user's own. Who the user is, is decided here; what there is to read, by the core. */
 
@@ -22,13 +23,13 @@ export interface PersonalParts {
   /** Of tickets. */
   readonly keys: Keyring
   readonly guard: ReadGuard
+  readonly places: StreamPlaces
   readonly refuse: Refuse
   readonly log: Log
   clock(): number
 }
 
 const json = 'application/json'
-const eventStream = 'text/event-stream'
 
 /**
  * `GET /v1/claims/{request_id}`, for the claim's user (login) or the bearer of its ticket.
@@ -53,32 +54,6 @@ export async function claimStatus(
   }
 }
 
-/** `GET /v1/claims/{request_id}/events`: the core's event stream, for the same readers as the status. */
-export async function claimEvents(
-  parts: PersonalParts,
-  request: Request,
-  lifetime: Lifetime,
-  requestId: string,
-): Promise<Response> {
-  const reader = await readerOf(parts, request, lifetime, requestId)
-  if (reader instanceof Response) return reader
-  const path = `/v1/claims/${requestId}/events`
-  return passOn(await parts.core.ask(path, eventStream, reader.userId, request), request)
-}
-
-/** `GET /v1/me/events`: everything that happens to the user's claims and coupons. */
-export async function myEvents(
-  parts: PersonalParts,
-  request: Request,
-  lifetime: Lifetime,
-): Promise<Response> {
-  const userId = await loginUser(parts, request, lifetime)
-  if (userId === undefined) return parts.refuse('UNAUTHENTICATED')
-  const refused = parts.guard.admit(request, userId, lifetime)
-  if (refused !== undefined) return parts.refuse(refused.code, refused.extras)
-  return passOn(await parts.core.ask('/v1/me/events', eventStream, userId, request), request)
-}
-
 /** `GET /v1/me/coupons?status=&since=&cursor=&limit=`: the wallet. */
 export async function myCoupons(
   parts: PersonalParts,
@@ -97,14 +72,14 @@ export async function myCoupons(
   return passOn(await parts.core.ask(path, json, userId, request), request)
 }
 
-interface Reader {
+export interface Reader {
   userId: string
   /** With which the reader came, unless by login. */
   ticket: Ticket | undefined
 }
 
 /** Whose claim it must be; a ticket goes first, since it holds when the login beside it has run out. */
-async function readerOf(
+export async function readerOf(
   parts: PersonalParts,
   request: Request,
   lifetime: Lifetime,

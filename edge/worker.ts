@@ -19,6 +19,7 @@ import { randomText } from './random.ts'
 import { makeRefuse, requestIds } from './refusal.ts'
 import { failed, makeRoutes, type Parts } from './routes.ts'
 import { SoldOut } from './soldOut.ts'
+import { StreamPlaces } from './streamPlaces.ts'
 
 /** The gate's composition root: bindings are read here, once an isolate, and nowhere else. */
 
@@ -68,7 +69,17 @@ function compose(bindings: Bindings): Gate {
     },
     issue: { campaigns, logins, keys: config.keys.claimToken, guard: guards.issue, random, refuse, clock },
     view: { campaigns, refuse, clock },
-    personal: { core, runner, logins, keys: config.keys.receipt, guard: guards.read, refuse, log, clock },
+    personal: {
+      places: new StreamPlaces(clock),
+      core,
+      runner,
+      logins,
+      keys: config.keys.receipt,
+      guard: guards.read,
+      refuse,
+      log,
+      clock,
+    },
     refuse,
     log,
   }
