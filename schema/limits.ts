@@ -82,6 +82,8 @@ export const limits = {
   sseConnectionsPerUserMax: 6,
   pollAfterMs: 1_000,
   pollAfterMaxMs: 15_000,
+  /** Final claim answers that a core process keeps in memory; some 300 bytes each. */
+  finalClaimsKeptMax: 50_000,
 
   /** Deliveries to webhooks and browsers: how often they are looked for, and how many are on their way. */
   deliveryPollMs: 500,

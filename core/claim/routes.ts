@@ -2,12 +2,14 @@ import type { ServerResponse } from 'node:http'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createRoute, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { limits } from '../../schema/limits.ts'
 import type { Deps } from '../deps.ts'
 import { pageQuery, pageShape } from '../http/pages.ts'
 import { json, problems } from '../http/shapes.ts'
 import type { CoreApp, HttpEnv } from '../http/types.ts'
 import type { Stream, Streams } from '../notify/streams.ts'
 import { beginClaimStream, beginUserStream } from '../notify/tell.ts'
+import { FinalClaims } from './finalClaims.ts'
 import { readClaim } from './status.ts'
 import { readWallet, walletItemShape, walletStates } from './wallet.ts'
 
@@ -93,9 +95,13 @@ const noStore = { 'Cache-Control': 'no-store' }
 
 /** Claims' results and the wallet. The user is who the edge vouches for, or who is logged in; never a parameter. */
 export function registerClaimRoutes(app: CoreApp, deps: Deps, streams: Streams): void {
+  const finals = new FinalClaims(limits.finalClaimsKeptMax)
   app.openapi(claimRoute, async (c) => {
     const userId = await deps.identity.user(c)
-    return c.json(await readClaim(deps, userId, c.req.valid('param').request_id), 200, noStore)
+    const { request_id: requestId } = c.req.valid('param')
+    const known = finals.of(userId, requestId)
+    const view = known ?? finals.keep(userId, await readClaim(deps, userId, requestId))
+    return c.json(view, 200, noStore)
   })
 
   app.openapi(claimEventsRoute, async (c) => {
