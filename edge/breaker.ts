@@ -50,6 +50,10 @@ export class Breaker {
     }
   }
 
+  get what(): string {
+    return this.#options.what
+  }
+
   get isOpen(): boolean {
     return this.#failures >= bounds.circuitFailuresMax
   }

@@ -15,6 +15,7 @@ import { claimDirectly } from './direct.ts'
 import type { Outcome } from './groupCommit.ts'
 import type { ClaimGuard } from './guards/claimGuard.ts'
 import { isRefused } from './guards/door.ts'
+import type { Refused } from './guards/refused.ts'
 import type { Lifetime } from './lifetime.ts'
 import { bearer, type Logins } from './login.ts'
 import { deviceHashOf } from './mac.ts'
@@ -68,20 +69,22 @@ export async function claim(
     return refuse('SOLD_OUT')
   }
   const visit = parts.guard.enter(request, campaignId, lifetime)
-  if (isRefused(visit)) return refuse(visit.code, visit.extras)
+  if (isRefused(visit)) return refuseHere(parts, visit)
   const token = openToken(text, parts.keys.claimToken)
   if (token?.campaignId !== campaignId) {
     // Only a claim that fails anyway pays for telling an unknown campaign from a wrong token.
     const exists = isCampaignId(campaignId, parts.keys.campaignId)
-    return refuse(exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND')
+    return refuseHere(parts, { code: exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND' })
   }
-  if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs) return refuse('TOKEN_EXPIRED')
+  if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs)
+    return refuseHere(parts, { code: 'TOKEN_EXPIRED' })
 
   const deviceId = deviceIdOf(request)
   if (deviceId === null) return refuse('INVALID_REQUEST', { detail: malformed.device })
-  if (deviceId !== undefined && deviceHashOf(deviceId) !== token.deviceHash) return refuse('TOKEN_INVALID')
+  if (deviceId !== undefined && deviceHashOf(deviceId) !== token.deviceHash)
+    return refuseHere(parts, { code: 'TOKEN_INVALID' })
   const refused = parts.guard.admit(visit, token, lifetime)
-  if (refused !== undefined) return refuse(refused.code, refused.extras)
+  if (refused !== undefined) return refuseHere(parts, refused)
   const authorization = headers.get('Authorization')
   if (authorization !== null) {
     const wrong = await refuseLogin(parts, authorization, token.userId, lifetime)
@@ -94,6 +97,12 @@ export async function claim(
   const outcome = await arbiter.decide(token, { userId: token.userId, packed }, lifetime)
   parts.metrics.count(nameOf(outcome))
   return answer(parts, token, outcome)
+}
+
+/** A refusal of what is whole in form; what is malformed is not counted. */
+function refuseHere({ metrics, refuse }: ClaimParts, { code, extras }: Refused): Response {
+  metrics.count(`${code}_HERE`)
+  return refuse(code, extras)
 }
 
 /** The letter under which the arbiter records a claim of these terms. */
@@ -135,16 +144,16 @@ function openToken(text: string | null, ring: Keyring): ClaimToken | undefined {
 }
 
 async function refuseLogin(
-  { logins, refuse }: ClaimParts,
+  parts: ClaimParts,
   authorization: string,
   userId: string,
   lifetime: Lifetime,
 ): Promise<Response | undefined> {
   const login = bearer(authorization)
-  if (login === undefined) return refuse('UNAUTHENTICATED')
-  const loginUser = await logins.userOf(login, lifetime)
-  if (loginUser === undefined) return refuse('UNAUTHENTICATED')
-  return loginUser === userId ? undefined : refuse('TOKEN_INVALID')
+  if (login === undefined) return refuseHere(parts, { code: 'UNAUTHENTICATED' })
+  const loginUser = await parts.logins.userOf(login, lifetime)
+  if (loginUser === undefined) return refuseHere(parts, { code: 'UNAUTHENTICATED' })
+  return loginUser === userId ? undefined : refuseHere(parts, { code: 'TOKEN_INVALID' })
 }
 
 /** Under which an outcome is counted: the decision, or `_HERE` behind a refusal that cost the arbiter nothing. */

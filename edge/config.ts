@@ -16,6 +16,8 @@ export interface Bindings extends GuardBindings {
   readonly RECEIPT_KEYS?: string
   readonly CAMPAIGN_ID_KEYS?: string
   readonly EDGE_CORE_KEYS?: string
+  /** Who shows it reads `GET /_gate/metrics` and has Server-Timing; without it there is neither. */
+  readonly METRICS_TOKEN?: string
   readonly METRICS?: Dataset
   readonly ASSETS?: { fetch(request: Request): Promise<Response> }
 }
@@ -43,6 +45,7 @@ export interface Config {
   readonly login: LoginConfig
   readonly keys: Keyrings
   readonly guards: GuardConfig
+  readonly metricsToken: string | undefined
 }
 
 /** Only signatures by a private key: with a shared secret, whoever checks a login could also make one. */
@@ -73,6 +76,7 @@ export function parseConfig(bindings: Bindings): Config {
       edgeCore: parseKeyring('EDGE_CORE_KEYS', bindings.EDGE_CORE_KEYS, macFor),
     }),
     guards: parseGuardConfig(bindings, redis),
+    metricsToken: optionalSecret(bindings, 'METRICS_TOKEN'),
   })
 }
 
@@ -81,6 +85,15 @@ type TextName = Exclude<keyof Bindings, 'ASSETS' | 'METRICS' | 'PLATFORM_RATE' |
 function text(bindings: Bindings, name: TextName): string {
   const value = bindings[name]
   if (!value) throw new Error(`${name} is missing: set it in wrangler.toml or with wrangler secret put`)
+  return value
+}
+
+const secretCharsMin = 16
+
+function optionalSecret(bindings: Bindings, name: TextName): string | undefined {
+  const value = bindings[name]
+  if (!value) return undefined
+  if (value.length < secretCharsMin) throw new Error(`${name} is shorter than ${secretCharsMin} characters`)
   return value
 }
 

@@ -51,6 +51,8 @@ const unknown: Outcome = { kind: 'unknown' }
 export class GroupCommit {
   readonly #options: GroupCommitOptions
   readonly #lanes = new Map<string, Lane>()
+  /** Since the isolate began: arbitration calls started, and the claims in them. */
+  readonly started = { calls: 0, claims: 0 }
 
   constructor(options: GroupCommitOptions) {
     this.#options = options
@@ -95,6 +97,8 @@ export class GroupCommit {
     const claims = lane.waiting.splice(0, limits.claimsPerCallMax)
     const call: Call = { claims, startedAtMs: this.#options.clock() }
     lane.calls.add(call)
+    this.started.calls++
+    this.started.claims += claims.length
     // Also when the leader's client leaves: the call is other claims' too.
     lifetime.waitUntil(this.#call(lane, call, lifetime).then(() => this.#handOn(lane, lifetime)))
   }

@@ -3,6 +3,7 @@ import { limits } from '../schema/limits.ts'
 import { Away } from './away.ts'
 import { type ClaimParts, claim } from './claim.ts'
 import { claimEvents, myEvents } from './events.ts'
+import { type GateMetricsParts, gateMetrics } from './gateMetrics.ts'
 import { type IssueParts, issueToken } from './issueToken.ts'
 import type { Lifetime } from './lifetime.ts'
 import { describe, type Log } from './log.ts'
@@ -17,6 +18,7 @@ export interface Parts {
   readonly issue: IssueParts
   readonly view: ViewParts
   readonly personal: PersonalParts
+  readonly metrics: GateMetricsParts
   readonly refuse: Refuse
   readonly log: Log
 }
@@ -52,6 +54,10 @@ export function makeRoutes(parts: Parts): Hono {
     POST: (request, lifetime) => subscribePush(parts.personal, request, lifetime),
   })
   route('DELETE', '/v1/me/push-subscriptions/:id', (...args) => unsubscribePush(parts.personal, ...args))
+
+  // Without its token it must look like any path where nothing is, whatever the method.
+  if (parts.metrics.token !== undefined)
+    route('GET', '/_gate/metrics', async (request) => gateMetrics(parts.metrics, request))
 
   app.notFound(() => refuse('NOT_FOUND'))
   app.onError((error, c: Context) => failed(parts, error, c.req.raw))

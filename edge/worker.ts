@@ -5,7 +5,7 @@ import { arbiterCallEndsMs, breakerRunner } from './arbiterRunner.ts'
 import { Breaker } from './breaker.ts'
 import { makeCampaigns } from './campaigns.ts'
 import { claim } from './claim.ts'
-import { type Bindings, parseConfig } from './config.ts'
+import { type Bindings, type Config, parseConfig } from './config.ts'
 import { makeCore } from './core.ts'
 import { GroupCommit } from './groupCommit.ts'
 import { makeGuards } from './guards/compose.ts'
@@ -20,6 +20,7 @@ import { makeRefuse, requestIds } from './refusal.ts'
 import { failed, makeRoutes, type Parts } from './routes.ts'
 import { SoldOut } from './soldOut.ts'
 import { StreamPlaces } from './streamPlaces.ts'
+import { showsToken, timedClaim } from './timedClaim.ts'
 
 /** The gate's composition root: bindings are read here, once an isolate, and nowhere else. */
 
@@ -54,9 +55,10 @@ function compose(bindings: Bindings): Gate {
   const arbiter = new SoldOut({ arbiter: groups, holders, cache, clock })
   const ballots = new GroupCommit({ runner, log, clock, arbitrate: enterBallot })
   const guards = makeGuards(config.guards, bindings, campaigns, log, clock)
+  const metrics = new Metrics(bindings.METRICS, clock)
   const parts: Parts = {
     claim: {
-      metrics: new Metrics(bindings.METRICS, clock),
+      metrics,
       keys: config.keys,
       logins,
       arbiter,
@@ -80,9 +82,22 @@ function compose(bindings: Bindings): Gate {
       log,
       clock,
     },
+    metrics: {
+      token: config.metricsToken,
+      claims: metrics,
+      groups: { claim: groups, ballot: ballots },
+      circuits: [toCore, toRedis],
+      startedAtMs: clock(),
+      refuse,
+      clock,
+    },
     refuse,
     log,
   }
+  return dispatch(parts, config, bindings)
+}
+
+function dispatch(parts: Parts, { metricsToken }: Config, bindings: Bindings): Gate {
   const routes = makeRoutes(parts)
   const { ASSETS: assets } = bindings
 
@@ -90,10 +105,12 @@ function compose(bindings: Bindings): Gate {
     const path = pathOf(request.url)
     if (request.method === 'POST') {
       const campaignId = claimsPath.exec(path)?.[1]
-      if (campaignId !== undefined)
-        return claim(parts.claim, request, context, campaignId).catch((error) =>
+      if (campaignId !== undefined) {
+        const timed = metricsToken !== undefined && showsToken(request, metricsToken)
+        return (timed ? timedClaim : claim)(parts.claim, request, context, campaignId).catch((error) =>
           failed(parts, error, request),
         )
+      }
     }
     if (assets !== undefined && !isApi(path)) return assets.fetch(request)
     return routes.fetch(request, bindings, context)
@@ -109,7 +126,7 @@ function pathOf(url: string): string {
 }
 
 function isApi(path: string): boolean {
-  return path.startsWith('/v1/') || path === '/v1'
+  return path.startsWith('/v1/') || path === '/v1' || path.startsWith('/_gate/')
 }
 
 let gate: Gate | undefined

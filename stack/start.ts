@@ -30,6 +30,7 @@ interface Settings {
   external: External
   ports: NonNullable<StackOptions['ports']>
   logLevel: string | undefined
+  metricsToken: string | undefined
   parentPid: number | undefined
 }
 
@@ -70,6 +71,7 @@ function readSettings(): Settings {
     external: externalFrom(env),
     ports: portsFrom(env),
     logLevel: env['LOG_LEVEL'] || undefined,
+    metricsToken: env['METRICS_TOKEN'] || undefined,
     parentPid: Number(env['TIDEGATE_PARENT_PID']) || undefined,
   }
 }
@@ -178,7 +180,7 @@ async function main(): Promise<void> {
   const seconds = () => ((performance.now() - began) / 1000).toFixed(1)
   const say = (line: string) => console.log(`[${seconds().padStart(5)} s] ${line}`)
   const demoOptions = readArguments()
-  const { dir, external, ports, logLevel, parentPid } = readSettings()
+  const { dir, external, ports, logLevel, metricsToken, parentPid } = readSettings()
 
   let stack: Stack | undefined
   let onEnd: ((end: UnexpectedEnd) => void) | undefined
@@ -193,7 +195,10 @@ async function main(): Promise<void> {
     dir,
     external,
     ports,
-    env: { core: { LOG_LEVEL: logLevel ?? 'info' } },
+    env: {
+      core: { LOG_LEVEL: logLevel ?? 'info' },
+      edge: metricsToken ? { METRICS_TOKEN: metricsToken } : {},
+    },
     progress: say,
     onUnexpectedEnd: (end) => onEnd?.(end),
   })
