@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { claim } from '../../lua/claim.ts'
 import { gateKey } from '../../lua/keys.ts'
+import { renewLease, snapshot } from '../../lua/stock.ts'
 import type { TailPolicy } from '../../schema/rules.ts'
 import { claimArgs } from '../claim/testing.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
@@ -83,6 +84,22 @@ test('stock that nobody fetches does not wander between empty buckets for ever',
   const [row] = await rig.deps.db.admin.sql<{ n: number }[]>`
     SELECT count(*) AS n FROM transfers WHERE campaign_id = ${id}`
   assert.ok(row!.n >= 1 && row!.n <= 5, `${row!.n} transfers`)
+})
+
+test('no stock leaves a bucket without a lease: its gate may be behind the ledger', async () => {
+  const { id } = await publishedCampaign(rig, { quota: 400, bucket_count: 2, tail_policy: 'rebalance' })
+  await leaseAll(rig.deps, id, 2)
+  for (let at = 0; at < 200; at += 50) {
+    const people = Array.from({ length: 50 }, (_, i) => claimArgs(`unleased-${id}-${at + i}`))
+    await claim(rig.deps.runner, { campaignId: id, bucket: 0 }, people)
+  }
+  await renewLease(rig.deps.runner, { campaignId: id, bucket: 1 }, 0, false)
+  const tend = rebalancer()
+  await tend()
+  assert.equal((await snapshot(rig.deps.runner, { campaignId: id, bucket: 0 }))!.remaining, 0)
+  await leaseAll(rig.deps, id, 2)
+  await tend()
+  assert.ok((await snapshot(rig.deps.runner, { campaignId: id, bucket: 0 }))!.remaining > 0)
 })
 
 test('a gate that can’t be read keeps its campaign’s stock where it is, and no other’s', async () => {

@@ -87,7 +87,8 @@ export function makeRebalancer(deps: KeeperDeps): Rebalancer {
       quota: campaign.quota,
       unallocated: campaign.unallocated,
       buckets,
-    })
+      // A gate without a lease may be behind the ledger: what it says it has could be sold already.
+    }).filter(({ from }) => from === null || buckets[from]!.leased)
     if (moves.length === 0) return false
     memories.set(campaign.campaign_id, remember(memory, accepted, nowMs))
     await planUnlessBusy(deps, campaign, moves)
@@ -132,10 +133,18 @@ async function findTended({ db, clock }: KeeperDeps): Promise<Tended[]> {
 }
 
 /** Undefined: a gate could not be read, so that nothing can be said about where stock is missing. */
-async function readStock(deps: KeeperDeps, campaign: Tended): Promise<BucketStock[] | undefined> {
+async function readStock(
+  deps: KeeperDeps,
+  campaign: Tended,
+): Promise<(BucketStock & { leased: boolean })[] | undefined> {
   const gates = await readGates(deps.runner, campaign.campaign_id, campaign.bucket_count)
   if (!gates.every((gate) => gate !== undefined)) return undefined
-  return gates.map(({ remaining, accepted }, bucket) => ({ bucket, remaining, accepted }))
+  return gates.map(({ remaining, accepted, leaseUntilMs, nowMs }, bucket) => ({
+    bucket,
+    remaining,
+    accepted,
+    leased: leaseUntilMs > nowMs,
+  }))
 }
 
 /** Of two processes that planned at once, one does. */
