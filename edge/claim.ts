@@ -7,7 +7,7 @@ import { keyFingerprint, paramsFingerprint } from '../schema/hash.ts'
 import { limits } from '../schema/limits.ts'
 import type { ProblemExtras } from '../schema/problem.ts'
 import type { Keyring } from '../schema/sealed.ts'
-import { type ClaimTerms, type ClaimToken, peekClaimToken, unsealClaimToken } from '../schema/tokens.ts'
+import { type ClaimTerms, type ClaimToken, unsealClaimToken } from '../schema/tokens.ts'
 import { acceptanceBody } from './acceptance.ts'
 import type { Keyrings } from './config.ts'
 import type { Core } from './core.ts'
@@ -64,7 +64,7 @@ export async function claim(
     return refuse('INVALID_REQUEST', { detail: malformed.idempotencyKey })
   }
   const text = headers.get('Claim-Token')
-  if (text !== null && isSoldOut(parts, text, campaignId)) {
+  if (text !== null && parts.arbiter.refuses(campaignId, text)) {
     parts.metrics.count('SOLD_OUT_HERE')
     return refuse('SOLD_OUT')
   }
@@ -128,15 +128,6 @@ function pack(
 ): string {
   const rest = random + userTag(userId)
   return rest + keyFingerprint(key) + paramsFingerprint(deviceHash) + tokenId + state
-}
-
-/**
- * Before anything is proven: after the end of the stock nearly everyone hears this, so it must cost nearly nothing.
- * Whoever has an acceptance goes on, to hear of it.
- */
-function isSoldOut({ arbiter }: ClaimParts, token: string, campaignId: string): boolean {
-  const hint = peekClaimToken(token, campaignId)
-  return hint !== undefined && arbiter.refuses({ campaignId, bucket: hint.bucket }, hint.userId)
 }
 
 function openToken(text: string | null, ring: Keyring): ClaimToken | undefined {

@@ -9,6 +9,8 @@ import { SoldOut } from './soldOut.ts'
 import { UserSet } from './userSet.ts'
 
 const bucket = { campaignId: 'c', bucket: 0 }
+/** Of the right form, and signed by nobody. */
+const tokenOf = (userId: string, at = 0) => `ct1:k1:c:${at}:1:2:tokentoke:deviceha:s:${userId}:forged`
 
 /** One location: its cache, its arbiter, and a clock that the test moves. */
 class Place {
@@ -29,7 +31,7 @@ class Place {
     put: async (name, body) => void this.#cached.set(name, String(body)),
   }
 
-  isolate() {
+  isolateWith() {
     const works: Promise<unknown>[] = []
     const lifetime = { waitUntil: (work: Promise<unknown>) => void works.push(work) }
     const soldOut: SoldOut = new SoldOut({
@@ -45,11 +47,16 @@ class Place {
       clock: () => this.nowMs,
     })
     /** What the user hears, with all work behind the answer done. */
-    return async (userId: string): Promise<string> => {
+    const claim = async (userId: string): Promise<string> => {
       const outcome = await soldOut.decide(bucket, { userId, packed: '' }, lifetime)
       while (works.length > 0) await works.pop()
       return outcome.kind === 'decided' ? outcome.verdict.decision : `${outcome.kind} here`
     }
+    return { claim, soldOut }
+  }
+
+  isolate() {
+    return this.isolateWith().claim
   }
 
   #decide({ userId }: ClaimArgs): Decided {
@@ -92,6 +99,22 @@ test('whoever has an acceptance is always asked for, also while the marker stand
   await claim('first')
   assert.equal(await claim('winner'), 'REPLAYED')
   assert.equal(await claim('other'), 'refused here')
+})
+
+test('a token is refused unread while the marker is fresh, except of whoever has an acceptance', async () => {
+  const place = new Place()
+  place.holders = ['winner']
+  const { claim, soldOut } = place.isolateWith()
+  const refuses = (userId: string, at = 0) => soldOut.refuses('c', tokenOf(userId, at))
+  assert.equal(refuses('anyone'), false, 'before anything is known')
+  await claim('first')
+  assert.equal(refuses('anyone'), true)
+  assert.equal(refuses('winner'), false, 'his claim may be a repetition')
+  assert.equal(refuses('anyone', 1), false, 'another bucket')
+  assert.equal(soldOut.refuses('other', tokenOf('anyone')), false, 'another campaign')
+  assert.equal(soldOut.refuses('c', 'nonsense'), false)
+  place.nowMs += bounds.soldOutFreshMs
+  assert.equal(refuses('anyone'), false, 'one has to look again')
 })
 
 test('nobody is refused here before it is known who has acceptances', async () => {

@@ -1,5 +1,6 @@
 import type { ClaimArgs, ClaimReply } from '../lua/claim.ts'
 import type { Bucket } from '../lua/keys.ts'
+import { peekClaimToken } from '../schema/tokens.ts'
 import { bounds } from './bounds.ts'
 import type { Outcome } from './groupCommit.ts'
 import type { Holders } from './holders.ts'
@@ -54,14 +55,17 @@ export class SoldOut implements Arbiter {
   }
 
   /**
-   * Whether a claim of this user would be refused from memory now, for whoever wants to know before anything else is
-   * looked at. The user may be unproven: one without an acceptance hears SOLD_OUT either way.
+   * Whether a claim with this token is refused from memory now. Before anything is proven: after the end of the stock
+   * nearly everyone hears this, so it must cost nearly nothing, and while there is stock nothing. Whoever has an
+   * acceptance goes on, to hear of it; a forger without one hears SOLD_OUT like everyone.
    */
-  refuses(bucket: Bucket, userId: string): boolean {
+  refuses(campaignId: string, token: string): boolean {
     if (this.#markers.size === 0) return false
-    const marker = this.#markers.get(nameOf(bucket))
+    const hint = peekClaimToken(token, campaignId)
+    const marker = hint && this.#markers.get(nameOf({ campaignId, bucket: hint.bucket }))
     if (marker?.holders === undefined) return false
-    return this.#options.clock() < marker.soldOutAtMs + bounds.soldOutFreshMs && !marker.holders.has(userId)
+    const { clock } = this.#options
+    return clock() < marker.soldOutAtMs + bounds.soldOutFreshMs && !marker.holders.has(hint!.userId)
   }
 
   decide(bucket: Bucket, args: ClaimArgs, lifetime: Lifetime): Promise<Outcome> {

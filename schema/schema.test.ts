@@ -29,6 +29,7 @@ import {
 import {
   openAssertion,
   openTicket,
+  peekClaimToken,
   sealAcceptance,
   sealAssertion,
   sealClaimToken,
@@ -150,6 +151,24 @@ describe('signed texts', () => {
         const both = sealAcceptance(ticket, packRequestId(requestId), one)
         assert.deepEqual(both, { ticket: sealTicket(ticket, one), receipt: sealReceipt(receipt, one) })
         assert.equal(openAssertion(sealAssertion(userId, 1000, one), 2000, one), userId)
+      }),
+    )
+  })
+  it('of a claim can be peeked into without a proof, and then say what they say with one', () => {
+    fc.assert(
+      fc.property(anyUser, fc.nat(1023), (userId, bucket) => {
+        const text = sealClaimToken({ ...token, userId, bucket }, one)
+        const hint = peekClaimToken(text, token.campaignId)
+        // A user id that needs escapes is left to the full reading.
+        assert.deepEqual(hint, encodeURIComponent(userId) === userId ? { userId, bucket } : undefined)
+        assert.equal(peekClaimToken(text, 'c12'), undefined)
+        assert.equal(peekClaimToken(text, 'c1234'), undefined)
+      }),
+    )
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(...':%c123ut'), maxLength: 40 }), (text) => {
+        const hint = peekClaimToken(text, 'c123')
+        assert.ok(hint === undefined || Number.isInteger(hint.bucket))
       }),
     )
   })

@@ -182,6 +182,7 @@ async function measureCost(
   await claim(runner, bucket, [{ userId: userId(999_999), packed: packed(999_999) }])
   await redis.config('RESETSTAT')
   let accepted = 1
+  const pending: { userId: string; requestId: string; state: 'D' }[] = []
   for (let from = 0; from + 32 <= 99_968; from += 32) {
     const claims = Array.from(
       { length: 32 },
@@ -202,12 +203,10 @@ async function measureCost(
     await settle(runner, bucket, [], pending.slice(from, from + 2048))
   for (let from = 0; from < ids.length; from += 500)
     await settle(runner, bucket, ids.slice(from, from + 500), [])
-  pending.length = 0
   const usage = await Promise.all(keys.map((key) => redis.call('MEMORY', 'USAGE', key, 'SAMPLES', '0')))
   const bytes = usage.reduce<number>((sum, each) => sum + Number(each ?? 0), 0)
   return { bytes_per_claim: bytes / accepted, commands_per_claim_32: commands / (accepted - 1) }
 }
-const pending: { userId: string; requestId: string; state: 'D' }[] = []
 
 /** Calls of all commands since the last reset, those inside scripts too; as Upstash counts. */
 async function commandCalls(redis: Redis): Promise<number> {

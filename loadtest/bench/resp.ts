@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 /**
  * The driver that all sides of a Redis bench share: requests encoded beforehand, so many connections, each with so
  * many requests outstanding, replies only counted and checked for errors. It costs so little that Redis is the
- * bottleneck, which `saturation` of the result shows.
+ * bottleneck, which its CPU time shows.
  */
 
 /** Encodes one command for the wire. */

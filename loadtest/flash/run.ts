@@ -168,9 +168,7 @@ async function sendFlood(
           body: reply.body,
           shopper: shoppers[i]!,
         })
-      } else if (body.code !== undefined && reply.status < 500) {
-        flood.refused[body.code] = (flood.refused[body.code] ?? 0) + 1
-      } else if (body.code !== undefined && reply.status === 503) {
+      } else if (body.code !== undefined && (reply.status < 500 || reply.status === 503)) {
         flood.refused[body.code] = (flood.refused[body.code] ?? 0) + 1
       } else flood.errors++
     } catch {

@@ -41,7 +41,6 @@ describe('the whole path', () => {
     await eventually('the gate has its lease', async () => {
       const [row] = await sql`SELECT primed_at FROM buckets WHERE campaign_id = ${campaignId}`
       if (!row?.['primed_at']) return false
-      // A probe that changes nothing: a token of another device is refused before, a lease-less gate says BUSY.
       const gate = await leaseOf(campaignId)
       return gate > Date.now()
     })
