@@ -1,5 +1,5 @@
 import { until } from '../../stack/process.ts'
-import { commandCampaign } from '../campaign.ts'
+import { commandCampaign } from '../traffic/campaign.ts'
 import type { Drill } from './drill.ts'
 
 /** An operator's hand while people claim. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Told } from '../audit/audit.ts'
-import type { HttpClient } from '../http/client.ts'
-import { encodeClaim, type Shopper } from '../shoppers.ts'
+import type { HttpClient } from '../traffic/client.ts'
+import { encodeClaim, type Shopper } from '../traffic/shoppers.ts'
 
 export interface Acceptance extends Told {
   shopper: Shopper

@@ -1,12 +1,12 @@
 import postgres from 'postgres'
 import type { Stack } from '../../stack/stack.ts'
 import { audit, type Told, type Verdict } from '../audit/audit.ts'
-import { openCampaign } from '../campaign.ts'
-import { billedCommands } from '../gatewayStats.ts'
-import { HttpClient } from '../http/client.ts'
-import { closedLoop, openLoop } from '../http/openLoop.ts'
-import { Latencies } from '../percentiles.ts'
-import { encodeClaim, gatherShoppers, type Shopper } from '../shoppers.ts'
+import { billedCommands } from '../measure/billing.ts'
+import { Latencies } from '../measure/percentiles.ts'
+import { openCampaign } from '../traffic/campaign.ts'
+import { HttpClient } from '../traffic/client.ts'
+import { closedLoop, openLoop } from '../traffic/openLoop.ts'
+import { encodeClaim, gatherShoppers, type Shopper } from '../traffic/shoppers.ts'
 
 export interface FlashWish {
   users: number

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
-import { openCampaign } from '../../loadtest/campaign.ts'
+import { openCampaign } from '../../loadtest/traffic/campaign.ts'
 import { type Stack, startStack } from '../../stack/stack.ts'
 import { temporaryFolder } from '../../stack/testing.ts'
 import { browserProgram, openPage, phase, skipWithout, startBrowser } from './browser.ts'

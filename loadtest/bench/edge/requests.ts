@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { sealClaimToken } from '../../../schema/tokens.ts'
-import type { HttpClient } from '../../http/client.ts'
-import { closedLoop } from '../../http/openLoop.ts'
+import type { HttpClient } from '../../traffic/client.ts'
+import { closedLoop } from '../../traffic/openLoop.ts'
 import type { Front } from './front.ts'
 
 let serial = 0

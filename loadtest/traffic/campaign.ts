@@ -1,4 +1,4 @@
-import type { Stack } from '../stack/stack.ts'
+import type { Stack } from '../../stack/stack.ts'
 
 export interface CampaignWish {
   name: string

@@ -1,4 +1,4 @@
-import type { Stack } from '../stack/stack.ts'
+import type { Stack } from '../../stack/stack.ts'
 
 /** Redis commands executed by the database so far, those inside scripts too: what Upstash bills. */
 export async function billedCommands(stack: Stack): Promise<number> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import type { Stack } from '../stack/stack.ts'
-import type { HttpClient } from './http/client.ts'
-import { closedLoop } from './http/openLoop.ts'
+import type { Stack } from '../../stack/stack.ts'
+import type { HttpClient } from './client.ts'
+import { closedLoop } from './openLoop.ts'
 
 /** A user who is about to press the button: everything was fetched ahead, as a client would. */
 export interface Shopper {

@@ -1,0 +1,30 @@
+/**
+ * `npm run loadtest -- COMMAND …`: the load test's front door. Each command lives in a folder of its own, and is
+ * loaded only when it is called.
+ */
+
+interface Command {
+  readonly usage: string
+  readonly about: string
+  /** @returns the exit code */
+  run(args: readonly string[]): Promise<number>
+}
+
+const commands: Readonly<Record<string, Command>> = {}
+
+const help = `npm run loadtest -- COMMAND [options]
+
+${Object.entries(commands)
+  .map(([name, { usage, about }]) => `  ${`${name} ${usage}`.padEnd(52)} ${about}`)
+  .join('\n')}
+
+Each command has its own --help. Exit code 1: a criterion was missed or an invariant broken; 2: wrong arguments.`
+
+const [name, ...args] = process.argv.slice(2)
+const command = name === undefined ? undefined : commands[name]
+if (command === undefined) {
+  const asked = name === undefined || name === '--help' || name === '-h'
+  console[asked ? 'log' : 'error'](help)
+  process.exit(name === undefined || !asked ? 2 : 0)
+}
+process.exit(await command.run(args))
