@@ -32,12 +32,20 @@ const icon = `data:image/svg+xml,${encodeURIComponent(
     '<path d="M4 19c4-4 8-4 12 0s8 4 12 0v9H4z" fill="#bcdfd8"/></svg>',
 )}`
 
+/** Turnstile's script, as Cloudflare serves it: explicit, so that nothing is rendered until the page says so. */
+export const turnstileScript = 'https://challenges.cloudflare.com/turnstile/v0/api.js?render=explicit'
+
 /**
  * @param out folder to write, on the file system of this one
+ * @param challenge address of Turnstile's script, for a gate that has a site key; without it the policy allows
+ *   nothing from anywhere else, and a challenge can't be shown
  * @returns size of the campaign page as it travels: HTML with its style and script
  * @throws when a page is over 30 KB gzip
  */
-export async function buildSite(out = join(here, 'public')): Promise<{ bytes_gzip: number }> {
+export async function buildSite(
+  out = join(here, 'public'),
+  challenge?: string,
+): Promise<{ bytes_gzip: number }> {
   const colours = await readFile(join(here, 'brand.css'), 'utf8')
   const hashes = { style: new Set<string>(), script: new Set<string>() }
   const sizes = new Map<string, number>()
@@ -49,6 +57,7 @@ export async function buildSite(out = join(here, 'public')): Promise<{ bytes_gzi
     const html = fillIn(squeeze(await readFile(join(here, 'src', `${page.name}.html`), 'utf8')), {
       brand: escapeHtml(brand.name),
       icon,
+      challenge: page.name === 'index' ? challengeTag(challenge) : '',
       paper: colourOf(colours, 0),
       'paper-dark': colourOf(colours, 1),
       style: `<style>${style}</style>`,
@@ -60,7 +69,7 @@ export async function buildSite(out = join(here, 'public')): Promise<{ bytes_gzi
     await replace(join(out, `${page.name}.html`), html)
   }
   await replace(join(out, 'assets', 'states.js'), await bundleScript('src/states.ts'))
-  await replace(join(out, '_headers'), headersFile(hashes))
+  await replace(join(out, '_headers'), headersFile(hashes, challenge))
   return { bytes_gzip: sizes.get('index')! }
 }
 
@@ -96,25 +105,51 @@ async function bundleScript(entry: string): Promise<string> {
   return result.outputFiles[0]!.text.replaceAll('</', '<\\/').replaceAll('<!--', '<\\!--')
 }
 
-function headersFile(hashes: { style: Set<string>; script: Set<string> }): string {
-  const policy = [
-    "default-src 'none'",
-    `script-src 'self' ${[...hashes.script].join(' ')}`,
-    `style-src ${[...hashes.style].join(' ')}`,
-    "connect-src 'self'",
-    "img-src 'self' data:",
-    "base-uri 'none'",
-    "form-action 'self'",
-    "frame-ancestors 'self'",
-    "require-trusted-types-for 'script'",
-  ].join('; ')
+function challengeTag(script: string | undefined): string {
+  return script === undefined ? '' : `<meta name="challenge" content="${escapeHtml(script)}">`
+}
+
+/**
+ * With a challenge, its origin may send script and frames, and nothing else does. Two things are then given up, on
+ * the campaign page alone: Turnstile says nothing of Trusted Types, so they can't be asked for; and its frame may see
+ * the page's origin (never the path), since a site key is good for certain hosts only.
+ */
+function headersFile(
+  hashes: { style: Set<string>; script: Set<string> },
+  challenge: string | undefined,
+): string {
+  const policy = (origin?: string) =>
+    [
+      "default-src 'none'",
+      ['script-src', "'self'", ...hashes.script, ...(origin === undefined ? [] : [origin])].join(' '),
+      ...(origin === undefined ? [] : [`frame-src ${origin}`]),
+      `style-src ${[...hashes.style].join(' ')}`,
+      "connect-src 'self'",
+      "img-src 'self' data:",
+      "base-uri 'none'",
+      "form-action 'self'",
+      "frame-ancestors 'self'",
+      ...(origin === undefined ? ["require-trusted-types-for 'script'"] : []),
+    ].join('; ')
+  // A line with `!` takes away what an earlier rule has set; without it both policies would hold.
+  const campaignPage =
+    challenge === undefined
+      ? []
+      : [
+          '/c/*',
+          '  ! Content-Security-Policy',
+          `  Content-Security-Policy: ${policy(new URL(challenge).origin)}`,
+          '  ! Referrer-Policy',
+          '  Referrer-Policy: strict-origin',
+        ]
   return [
     '/*',
-    `  Content-Security-Policy: ${policy}`,
+    `  Content-Security-Policy: ${policy()}`,
     '  X-Content-Type-Options: nosniff',
     '  Referrer-Policy: no-referrer',
     '  Permissions-Policy: camera=(), geolocation=(), microphone=(), payment=()',
     '  Cross-Origin-Opener-Policy: same-origin',
+    ...campaignPage,
     '',
   ].join('\n')
 }
@@ -158,7 +193,18 @@ async function replace(path: string, content: string): Promise<void> {
   await rename(partial, path)
 }
 
+/** Which script the settings ask for; none unless the gate has a site key. */
+function challengeOf({ TURNSTILE_SITE_KEY: siteKey, TURNSTILE_SCRIPT_URL: script }: NodeJS.ProcessEnv) {
+  if (!siteKey) return undefined
+  const address = script || turnstileScript
+  if (!/^https?:\/\//.test(address) || !URL.canParse(address))
+    throw new Error('TURNSTILE_SCRIPT_URL is not an http or https address')
+  return address
+}
+
 if (import.meta.main) {
-  const { bytes_gzip } = await buildSite()
-  console.log(`campaign page: ${bytes_gzip} bytes gzip of ${budgetBytes}`)
+  const challenge = challengeOf(process.env)
+  const { bytes_gzip } = await buildSite(undefined, challenge)
+  const allowed = challenge === undefined ? '' : `; challenges from ${new URL(challenge).origin}`
+  console.log(`campaign page: ${bytes_gzip} bytes gzip of ${budgetBytes}${allowed}`)
 }

@@ -61,6 +61,12 @@ export class TokenAhead {
     return this.#underWay
   }
 
+  /** With the answer to a challenge, which is good once: never a request that others share. */
+  async answer(answer: string): Promise<TokenAnswer> {
+    const other = await this.#underWay
+    return other?.kind === 'token' ? other : this.#request(answer)
+  }
+
   #fetchAt(at: number): void {
     this.#timer.set(at, () => {
       const { phase } = this.#parts.model()
@@ -68,15 +74,15 @@ export class TokenAhead {
     })
   }
 
-  async #request(): Promise<TokenAnswer> {
+  async #request(answerGiven?: string): Promise<TokenAnswer> {
     const { api, campaignId, login, keep } = this.#parts
     const present = login()
     if (present === undefined) return { kind: 'refused', refused: { code: 'UNAUTHENTICATED' } }
-    const answer = await api.token(campaignId, present)
+    const answer = await api.token(campaignId, present, answerGiven)
     if (answer.kind === 'token') {
       this.#fails = 0
       keep(answer.token)
-    } else if (!this.#parts.model().pending)
+    } else if (!this.#parts.model().pending && answerGiven === undefined)
       this.#failed(answer.kind === 'refused' ? answer.refused : undefined)
     return answer
   }
@@ -84,6 +90,8 @@ export class TokenAhead {
   #failed(refused: Refused | undefined): void {
     const { clock, random } = this.#parts
     if (refused) this.#parts.refused(refused)
+    // It is the reader's turn now: asking again would only bring the same challenge.
+    if (refused?.code === 'CHALLENGE_REQUIRED') return
     if (++this.#fails > failsMax) return
     this.#fetchAt(clock.now() + retryDelay(this.#fails, refused?.retryAfterMs, random()))
   }

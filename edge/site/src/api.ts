@@ -37,7 +37,8 @@ export type StatusAnswer = { kind: 'status'; settled: Settled; pollAfterMs?: num
 
 export interface Api {
   view(campaignId: string): Promise<ViewAnswer>
-  token(campaignId: string, login: string): Promise<TokenAnswer>
+  /** @param answer the answer to a challenge, where the service asked for one. */
+  token(campaignId: string, login: string, answer?: string): Promise<TokenAnswer>
   claim(campaignId: string, token: string, key: string): Promise<ClaimAnswer>
   /** @param url the acceptance's `status_url`; the login helps when its ticket has run out. */
   status(url: string, login: string | undefined): Promise<StatusAnswer>
@@ -87,8 +88,9 @@ export function httpApi(deviceId: string, learn: (reading: Reading) => void): Ap
       etag = wire.response.headers.get('ETag') ?? undefined
       return { kind: 'view', view: wire.body }
     },
-    async token(id, login) {
-      const headers = { ...device, Authorization: `Bearer ${login}` }
+    async token(id, login, answer) {
+      const solved = answer === undefined ? {} : { 'Turnstile-Response': answer }
+      const headers = { ...device, ...solved, Authorization: `Bearer ${login}` }
       const wire = await call(`${campaign(id)}/claim-tokens`, { method: 'POST', headers }, timeoutMs)
       return wire?.response.ok && wire.body?.claim_token
         ? { kind: 'token', token: wire.body }
@@ -147,6 +149,8 @@ function refusalOf(wire: Wire | undefined): Refusal | Lost {
   const retryAfterMs = body?.retry_after_ms ?? (seconds > 0 ? seconds * 1000 : undefined)
   if (typeof retryAfterMs === 'number') refused.retryAfterMs = retryAfterMs
   if (typeof body?.starts_at === 'string') refused.startsAt = body.starts_at
+  if (typeof body?.site_key === 'string') refused.siteKey = body.site_key
+  if (typeof body?.action === 'string') refused.action = body.action
   return { kind: 'refused', refused }
 }
 

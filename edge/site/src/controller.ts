@@ -1,5 +1,6 @@
 import { TokenAhead } from './ahead.ts'
 import type { Api, ClaimAnswer } from './api.ts'
+import type { ChallengeBox } from './challenge.ts'
 import type { ServerClock } from './clock.ts'
 import { userOf } from './login.ts'
 import { nextMoment, step } from './machine.ts'
@@ -18,6 +19,7 @@ export interface Parts {
   uuid(): string
   random(): number
   show(model: Model): void
+  challenge: ChallengeBox
 }
 
 const lookAgainAfterMs = 30_000
@@ -70,6 +72,13 @@ export class Controller {
     this.#dispatch({ type: 'press' })
   }
 
+  /** What the challenge's widget says; heard only while one is shown. */
+  challenged(
+    happening: Extract<Happening, { type: 'challenge_solved' | 'challenge_expired' | 'challenge_failed' }>,
+  ): void {
+    this.#dispatch(happening)
+  }
+
   another(): void {
     this.#dispatch({ type: 'another' })
   }
@@ -115,12 +124,16 @@ export class Controller {
   #show(): void {
     const view = this.#model.view ?? this.#parts.store.lastView(this.#parts.campaignId)
     this.#parts.show(view ? { ...this.#model, view } : this.#model)
+    this.#parts.challenge.show(this.#model.phase === 'challenge' ? this.#model.challenge : undefined)
   }
 
   #run(effect: Effect): void {
     switch (effect.type) {
       case 'claim':
         void this.#claim(effect.renew)
+        break
+      case 'answer':
+        void this.#answer(effect.answer)
         break
       case 'look':
         void this.#lookNow()
@@ -218,6 +231,12 @@ export class Controller {
     } else outcome = token
     this.#claiming = false
     this.#hear(outcome, token.kind === 'token')
+  }
+
+  async #answer(answer: string): Promise<void> {
+    const token = await this.#ahead.answer(answer)
+    if (token.kind === 'token') this.#dispatch({ type: 'challenge_passed' })
+    else this.#hear(token, false)
   }
 
   #hear(answer: ClaimAnswer, sent: boolean): void {

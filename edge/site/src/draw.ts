@@ -48,6 +48,7 @@ export function pageOf(root: Document, presses: Presses): Page {
       say(by('before'), screen.status.before)
       say(by('count'), screen.status.count)
       say(by('after'), screen.status.after)
+      check(root, by('check'), screen.check)
       act(root, slot, screen)
       say(by('another'), screen.another ?? '')
       say(by('clock'), screen.clock)
@@ -81,6 +82,24 @@ function made(tag: string, text: string, className = ''): HTMLElement {
   element.textContent = text
   if (className) element.className = className
   return element
+}
+
+/**
+ * The check comes and goes as a whole. The focus goes to its heading, from where the widget is the next stop; unless
+ * the reader is somewhere else on the page, as in the fine print. When it goes, the focus that was in it goes on.
+ */
+function check(root: Document, section: HTMLElement, heading: string | undefined): void {
+  const title = root.getElementById('check-title')!
+  say(title, heading ?? '')
+  if (section.hidden === (heading === undefined)) return
+  const from = root.activeElement
+  const within = section.contains(from)
+  const nearby = from === null || from === root.body || root.querySelector('.dock')!.contains(from)
+  section.hidden = heading === undefined
+  if (heading !== undefined) {
+    if (nearby) title.focus({ preventScroll: true })
+    section.scrollIntoView({ block: 'nearest' })
+  } else if (within) root.getElementById('status')!.focus({ preventScroll: true })
 }
 
 /** Phases in which a request is out, or an answer is awaited that comes by itself. */

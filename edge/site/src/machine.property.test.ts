@@ -18,7 +18,7 @@ const code = fc.constantFrom(
     'CAMPAIGN_NOT_FOUND',
     'RATE_LIMITED',
   ],
-  ...['PAUSED', 'BUSY', 'NOT_READY', 'OUTCOME_UNKNOWN', 'UNAVAILABLE', '400'],
+  ...['PAUSED', 'BUSY', 'NOT_READY', 'OUTCOME_UNKNOWN', 'UNAVAILABLE', 'CHALLENGE_REQUIRED', '400'],
 )
 const anything: fc.Arbitrary<Happening> = fc.oneof(
   fc.record({
@@ -39,6 +39,10 @@ const anything: fc.Arbitrary<Happening> = fc.oneof(
     { type: 'online' },
     { type: 'lost', sent: true },
     { type: 'lost', sent: false },
+    { type: 'challenge_solved', answer: 'a' },
+    { type: 'challenge_expired' },
+    { type: 'challenge_failed' },
+    { type: 'challenge_passed' },
     { type: 'accepted', at },
     { type: 'settled', settled: { status: 'DELIVERED', coupon: { couponId: 'k' } } },
     { type: 'settled', settled: { status: 'REJECTED', reason: 'REJECTED_QUOTA' } },

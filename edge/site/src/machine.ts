@@ -1,5 +1,6 @@
 import { assertNever } from '../../../schema/assert.ts'
-import type { ClaimRejection } from '../../../schema/states.ts'
+import { challenged, heard, isChallenge, oncemore } from './challenged.ts'
+import { endOf, rejectionOf } from './ends.ts'
 import {
   type Context,
   type Effect,
@@ -29,11 +30,23 @@ const mirrors: ReadonlySet<Phase> = new Set<Phase>([
   'missing',
   'signed_out',
   'upcoming',
+  'challenge',
+  'challenge_lost',
+  'challenge_over',
   'open',
   'busy',
   'paused',
   'sold_out',
   'ended',
+])
+
+/** Of these, those that only the campaign's end moves. */
+const endingByThemselves: ReadonlySet<Phase> = new Set<Phase>([
+  'open',
+  'signed_out',
+  'sold_out',
+  'challenge',
+  'challenge_lost',
 ])
 
 /** The next instant at which time alone changes something, for one timer; undefined when nothing is due. */
@@ -44,12 +57,18 @@ export function nextMoment(model: Model): number | undefined {
   // While it isn't known who reads, the start changes nothing; the login does.
   if (model.phase === 'upcoming')
     return model.signedIn === undefined ? undefined : Date.parse(model.view.starts_at)
-  const endsByItself = model.phase === 'open' || model.phase === 'signed_out' || model.phase === 'sold_out'
-  return endsByItself ? Date.parse(model.view.ends_at) : undefined
+  return endingByThemselves.has(model.phase) ? Date.parse(model.view.ends_at) : undefined
 }
 
 /** What becomes of the page after something happened, and what is to be done about it. */
 export function step(model: Model, happening: Happening, context: Context): Step {
+  const [next, effects] = stepInto(model, happening, context)
+  if (next.challenge === undefined || isChallenge(next.phase)) return [next, effects]
+  const { challenge: _left, ...rest } = next
+  return [rest, effects]
+}
+
+function stepInto(model: Model, happening: Happening, context: Context): Step {
   switch (happening.type) {
     case 'view':
       return mirror({ ...model, view: happening.view }, context)
@@ -67,14 +86,16 @@ export function step(model: Model, happening: Happening, context: Context): Step
       if (model.phase !== 'delivered') return [model, []]
       return mirror({ ...idle(model), phase: 'loading' }, context, [{ type: 'forget' }])
     case 'online':
-      return model.retryAt === undefined
-        ? [model, []]
-        : [
-            { ...model, retryAt: Math.min(model.retryAt, context.now + context.random * soonAfterOnlineMs) },
-            [],
-          ]
+      return online(model, context)
+    case 'challenge_solved':
+    case 'challenge_expired':
+    case 'challenge_failed':
+      return heard(model, happening)
+    case 'challenge_passed':
+      return passed(model, context)
     case 'lost': {
-      if (!model.pending) return [model, []]
+      if (!model.pending)
+        return [model.challenge?.checking ? wait(model, 'offline', undefined, context) : model, []]
       const unheard = model.unheard || happening.sent
       return [wait({ ...model, unheard }, unheard ? 'unknown' : 'offline', undefined, context), []]
     }
@@ -106,13 +127,14 @@ function mirror(model: Model, context: Context, effects: Effect[] = []): Step {
   const { retryAt: _over, ...calm } = model
   const be = (phase: Phase): Step => [{ ...calm, attempt: 0, phase }, effects]
   if (view.availability === 'ended' || context.now >= Date.parse(view.ends_at)) return be('ended')
-  if (view.availability === 'paused') {
+  if (view.availability === 'paused' && !isChallenge(model.phase)) {
     const retryAt = context.now + lookAgainDelay(model.attempt, context.random)
     return [{ ...calm, phase: 'paused', attempt: model.attempt + 1, retryAt, triedAt: context.now }, effects]
   }
   if (view.availability === 'sold_out') return be('sold_out')
   if (model.signedIn === undefined) return [model, effects]
   if (!model.signedIn) return be('signed_out')
+  if (isChallenge(model.phase)) return [model, effects]
   return be(context.now < Date.parse(view.starts_at) ? 'upcoming' : 'open')
 }
 
@@ -151,12 +173,29 @@ function due(model: Model, context: Context): Step {
     const over = model.view !== undefined && context.now >= Date.parse(model.view.ends_at)
     return [over ? final(model, 'ended') : model, []]
   }
-  return model.phase === 'upcoming' || model.phase === 'open' || model.phase === 'signed_out'
+  return model.phase === 'upcoming' || endingByThemselves.has(model.phase)
     ? mirror(model, context)
     : [model, []]
 }
 
+function online(model: Model, context: Context): Step {
+  if (model.phase === 'challenge_lost') return oncemore(model)
+  if (model.retryAt === undefined || model.phase === 'challenge_over') return [model, []]
+  const soon = context.now + context.random * soonAfterOnlineMs
+  return [{ ...model, retryAt: Math.min(model.retryAt, soon) }, []]
+}
+
+/** The claim token is there: a claim pressed before goes on, and otherwise the button waits for its reader. */
+function passed(model: Model, context: Context): Step {
+  if (model.challenge?.checking !== true) return [model, []]
+  const done: Model = { ...model, challengeTries: 0 }
+  if (!model.pending) return mirror({ ...done, phase: 'loading' }, context)
+  const phase = model.unheard ? 'unknown' : 'sending'
+  return [{ ...done, phase, triedAt: context.now }, [{ type: 'claim', renew: false }]]
+}
+
 function retry(model: Model, context: Context): Step {
+  if (model.phase === 'challenge_over') return oncemore(model)
   const { retryAt: _due, ...rest } = model
   const tried = { ...rest, triedAt: context.now }
   if (!model.pending) return [tried, [{ type: 'look' }]]
@@ -168,6 +207,7 @@ function press(model: Model, context: Context): Step {
     const sending: Model = { ...idle(model), phase: 'sending', pending: true, triedAt: context.now }
     return [sending, [{ type: 'claim', renew: model.phase === 'failed' }]]
   }
+  if (model.phase === 'challenge_lost') return oncemore(model)
   const mayLook = model.retryAt !== undefined && context.now >= (model.triedAt ?? 0) + lookByHandEveryMs
   return model.phase === 'paused' && mayLook ? retry(model, context) : [model, []]
 }
@@ -178,10 +218,20 @@ function accepted(model: Model, at: number, context: Context): Step {
   return [{ ...final(model, phase), acceptedAt: at }, [{ type: 'watch' }]]
 }
 
-function refused(model: Model, { code, retryAfterMs, startsAt }: Refused, context: Context): Step {
+function refused(model: Model, refusal: Refused, context: Context): Step {
+  const { code, retryAfterMs, startsAt } = refusal
   const end = endOf[code]
   if (end !== undefined) return [final(model, end), []]
-  if (code === 'UNAUTHENTICATED') return [model, [{ type: 'relogin' }]]
+  if (code === 'CHALLENGE_REQUIRED') return challenged(model, refusal, context)
+  if (code === 'UNAUTHENTICATED') {
+    const relogin: Effect[] = [{ type: 'relogin' }]
+    if (model.challenge === undefined) return [model, relogin]
+    return model.pending
+      ? [{ ...model, phase: 'sending' }, relogin]
+      : mirror({ ...model, phase: 'loading' }, context, relogin)
+  }
+  // An answer to a challenge that nobody judged: the next one is asked for when the service is back.
+  if (!model.pending && model.challenge?.checking) return [wait(model, 'busy', retryAfterMs, context), []]
   // Before the press, a token that can't be had yet is the controller's to fetch again, not the reader's worry.
   if (!model.pending) return [model, []]
   switch (code) {
@@ -220,23 +270,6 @@ function early(model: Model, startsAt: string | undefined, context: Context): St
   const retryAt = Math.max(at, context.now) + pause
   return [{ ...moved, phase: 'upcoming', attempt: model.attempt + 1, retryAt, triedAt: context.now }, []]
 }
-
-const endOf: Readonly<Record<string, Phase>> = {
-  SOLD_OUT: 'sold_out',
-  LIMIT_REACHED: 'limit_reached',
-  ENDED: 'ended',
-  VOIDED: 'withdrawn',
-  NOT_ELIGIBLE: 'not_eligible',
-  CAMPAIGN_NOT_FOUND: 'missing',
-}
-
-const rejectionOf: Readonly<Record<string, Phase>> = {
-  REJECTED_QUOTA: 'sold_out',
-  REJECTED_DUPLICATE: 'limit_reached',
-  REJECTED_INELIGIBLE: 'not_eligible',
-  REJECTED_NOT_CHOSEN: 'not_chosen',
-  REJECTED_CANCELLED: 'withdrawn',
-} satisfies Partial<Record<ClaimRejection, Phase>>
 
 function settled(model: Model, result: Settled): Step {
   switch (result.status) {

@@ -1,4 +1,5 @@
 import { httpApi } from './api.ts'
+import { challengeBox } from './challenge.ts'
 import { serverClock } from './clock.ts'
 import { Controller } from './controller.ts'
 import { pageOf } from './draw.ts'
@@ -37,6 +38,12 @@ function around(): Surroundings {
   return { now: clock.now(), deviceAhead: clock.deviceAhead(), ...frozen, language, returnTo }
 }
 
+/** The start, where the page counts down to it. */
+function startOf({ phase, view }: Model, now: number): number | undefined {
+  const startsAt = phase === 'upcoming' || phase === 'challenge' ? Date.parse(view?.starts_at ?? '') : 0
+  return phase === 'upcoming' || startsAt > now ? startsAt : undefined
+}
+
 /** Draws, and again whenever a second that is on the page has passed. */
 function show(model: Model): void {
   shown = model
@@ -45,7 +52,7 @@ function show(model: Model): void {
   clearTimeout(ticking)
   if (frozen || document.hidden) return
   const { now } = surroundings
-  const target = model.retryAt ?? (model.phase === 'upcoming' ? Date.parse(model.view!.starts_at) : undefined)
+  const target = model.retryAt ?? startOf(model, now)
   if (target === undefined && clock.deviceAhead() === 0) return
   const left = target === undefined ? 1000 - (now % 1000) : (target - now) % 1000
   ticking = setTimeout(() => show(shown), left > 0 ? left + 1 : 1000)
@@ -63,7 +70,16 @@ function storage(): Storage | undefined {
 }
 
 const store = browserStore(storage(), uuid)
-const claims = new Controller({
+const challenge = challengeBox({
+  box: document.getElementById('widget')!,
+  source: document.querySelector<HTMLMetaElement>('meta[name="challenge"]')?.content,
+  language: () => language,
+  solved: (answer) => claims.challenged({ type: 'challenge_solved', answer }),
+  expired: () => claims.challenged({ type: 'challenge_expired' }),
+  failed: () => claims.challenged({ type: 'challenge_failed' }),
+})
+const claims: Controller = new Controller({
+  challenge,
   campaignId,
   api: httpApi(store.deviceId(), clock.learn),
   store,

@@ -12,6 +12,9 @@ export type Phase =
   | 'missing'
   | 'signed_out'
   | 'upcoming'
+  | 'challenge'
+  | 'challenge_lost'
+  | 'challenge_over'
   | 'open'
   | 'sending'
   | 'busy'
@@ -37,8 +40,29 @@ export interface Coupon {
   validUntil?: string
 }
 
+/**
+ * A check that the service wants solved before it gives a claim token. Its answer is good once, so it is in no model:
+ * it goes straight into the request.
+ */
+export interface Challenge {
+  /** Whose widget is to be shown; absent where the service did not say. */
+  siteKey?: string
+  /** What the answer is signed for. */
+  action: string
+  /** Grows whenever a fresh widget is needed. */
+  round: number
+  /** Why it is asked (again). */
+  why: 'first' | 'wrong' | 'expired'
+  /** An answer is on its way to the service. */
+  checking: boolean
+}
+
 export interface Model {
   phase: Phase
+  /** Present in the phases `challenge…`, and in no other. */
+  challenge?: Challenge
+  /** Answers that the service did not believe, since the last that it did. */
+  challengeTries: number
   view?: CampaignView
   /** Undefined until it is known. */
   signedIn?: boolean
@@ -63,6 +87,9 @@ export interface Refused {
   code: string
   retryAfterMs?: number
   startsAt?: string
+  /** With CHALLENGE_REQUIRED. */
+  siteKey?: string
+  action?: string
 }
 
 export type Settled =
@@ -85,6 +112,14 @@ export type Happening =
   /** No answer came; `sent`: to the claim itself, not only to the request for its token. */
   | { type: 'lost'; sent: boolean }
   | { type: 'refused'; refused: Refused }
+  /** The widget gave an answer. */
+  | { type: 'challenge_solved'; answer: string }
+  /** Its answer, or the time to solve it, ran out. */
+  | { type: 'challenge_expired' }
+  /** It can't be shown: blocked, offline, unsupported. */
+  | { type: 'challenge_failed' }
+  /** The service believed the answer: the claim token is there. */
+  | { type: 'challenge_passed' }
   | { type: 'accepted'; at: number }
   | { type: 'settled'; settled: Settled }
   | { type: 'resume'; kept: Kept }
@@ -101,6 +136,8 @@ export interface Kept {
 export type Effect =
   /** Claims with the stored key; `renew` first replaces the claim token. */
   | { type: 'claim'; renew: boolean }
+  /** Asks for the claim token with this answer to the challenge. */
+  | { type: 'answer'; answer: string }
   | { type: 'look' }
   | { type: 'watch' }
   /** Drops the stored claim, so that the next one has a new key. */
@@ -122,6 +159,7 @@ export const start: Model = {
   unheard: false,
   attempt: 0,
   tokenRenewed: false,
+  challengeTries: 0,
   owned: 0,
 }
 

@@ -15,8 +15,8 @@ const lookMaxMs = 120_000
 const minuteMs = 60_000
 /** Tokens are fetched over the last minutes, so that the service sees a slope and not a wall. */
 const tokenWindowMs = 5 * minuteMs
-/** And not in the last seconds, which belong to those who only now arrive. */
-const tokenMarginMs = 10_000
+/** And not in the last seconds: they belong to those who only now arrive, and to the check that a token may ask for. */
+const tokenMarginMs = 30_000
 const lateSpreadMs = 2_000
 
 const lookWindowMs = 60_000

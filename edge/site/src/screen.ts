@@ -26,6 +26,8 @@ export interface Screen {
   benefit: [string, string]
   /** The status line, around seconds that tick without being announced again. */
   status: { before: string; count: string; after: string }
+  /** Heading of the check, while one is to be solved. */
+  check?: string
   action?: Action
   another?: string
   stub: Fact[]
@@ -54,6 +56,9 @@ const tones: Record<Phase, [Tone, level: number]> = {
   missing: ['over', 4],
   signed_out: ['calm', 5],
   upcoming: ['calm', 5],
+  challenge: ['go', 25],
+  challenge_lost: ['wait', 25],
+  challenge_over: ['wait', 25],
   open: ['go', 27],
   sending: ['go', 33],
   busy: ['wait', 33],
@@ -103,6 +108,7 @@ export function screenOf(model: Model, around: Surroundings): Screen {
     name: benefit[0] === '' ? '' : (view?.name ?? ''),
     benefit: headline,
     status: statusOf(model, around, text),
+    ...(model.phase === 'challenge' ? { check: text.fact.check } : {}),
     ...(action ? { action } : {}),
     ...(mayHaveAnother(model) ? { another: text.action.another } : {}),
     stub: view ? stubOf(view, model, around, text) : [],
@@ -153,6 +159,8 @@ function statusKey(model: Model, now: number): StatusKey {
   switch (phase) {
     case 'upcoming':
       return model.pending ? 'upcoming_early' : later ? 'upcoming_later' : 'upcoming'
+    case 'challenge':
+      return challengeKey(model, now)
     case 'open':
       if (view?.mode === 'ballot') return 'open_ballot'
       return view && view.per_user_limit > 1 ? 'open_several' : 'open'
@@ -168,6 +176,13 @@ function statusKey(model: Model, now: number): StatusKey {
   }
 }
 
+function challengeKey({ challenge, pending, view }: Model, now: number): StatusKey {
+  if (challenge?.checking) return 'challenge_checking'
+  if (challenge?.why === 'wrong' || challenge?.why === 'expired') return `challenge_${challenge.why}`
+  if (pending) return 'challenge_pending'
+  return view !== undefined && now < Date.parse(view.starts_at) ? 'challenge' : 'challenge_open'
+}
+
 function actionOf(model: Model, around: Surroundings, { action }: Words): Action | undefined {
   const { now, language } = around
   const still = (label: string): Action => ({ label, enabled: false })
@@ -176,17 +191,20 @@ function actionOf(model: Model, around: Surroundings, { action }: Words): Action
   switch (model.phase) {
     case 'loading':
       return still(action.loading)
-    case 'upcoming': {
-      const left = Date.parse(model.view!.starts_at) - now
-      const progress = Math.min(1, Math.max(0, 1 - left / lastMinuteMs))
-      return { ...still(action.opens_in), time: countdown(left, language), progress }
+    case 'challenge': {
+      // Once it's open the check is what there is to do.
+      const left = Date.parse(model.view?.starts_at ?? '') - now
+      return left > 0 ? untilOpen(still(action.opens_in), left, language) : undefined
     }
+    case 'upcoming':
+      return untilOpen(still(action.opens_in), Date.parse(model.view!.starts_at) - now, language)
     case 'open':
       return press(model.view?.mode === 'ballot' ? action.enter : action.get)
     case 'sending':
       return still(action.sending)
     case 'unknown':
       return still(action.checking)
+    case 'challenge_over':
     case 'busy':
     case 'offline': {
       const unit = language === 'en' ? 's' : '秒'
@@ -194,6 +212,7 @@ function actionOf(model: Model, around: Surroundings, { action }: Words): Action
     }
     case 'paused':
       return press(action.look)
+    case 'challenge_lost':
     case 'failed':
       return press(action.retry)
     case 'signed_out':
@@ -210,6 +229,11 @@ function actionOf(model: Model, around: Surroundings, { action }: Words): Action
     default:
       return link(action.others, brand.links.others)
   }
+}
+
+function untilOpen(action: Action, left: number, language: Language): Action {
+  const progress = Math.min(1, Math.max(0, 1 - left / lastMinuteMs))
+  return { ...action, time: countdown(left, language), progress }
 }
 
 /** The two facts on the ticket's stub: until when to act, and how long it is good for. */

@@ -1,6 +1,6 @@
 import type { Benefit } from '../../../schema/rules.ts'
 import type { CampaignView } from '../../../schema/view.ts'
-import { type Model, type Phase, start } from './model.ts'
+import { type Challenge, type Model, type Phase, start } from './model.ts'
 
 /**
  * Every state of the page on demand, as `/c/{id}?state=sold_out` on 127.0.0.1: for looking at and for tests.
@@ -54,6 +54,8 @@ const benefits: Record<string, Benefit> = {
 
 const names: Record<string, string> = { en: 'Winter morning coffee', zh: '冬日早晨咖啡' }
 
+const asked: Challenge = { action: 'claim-token', round: 1, why: 'first', checking: false }
+
 /** What a state needs beyond its phase. */
 const extras: Partial<Record<Phase, Partial<Model>>> = {
   busy: { pending: true, retryAt: startsAt + 3 * minute + 3_000 },
@@ -61,6 +63,9 @@ const extras: Partial<Record<Phase, Partial<Model>>> = {
   unknown: { pending: true, unheard: true, retryAt: startsAt + 3 * minute + 2_000 },
   paused: { retryAt: startsAt + 3 * minute + 20_000 },
   sending: { pending: true },
+  challenge: { challenge: asked },
+  challenge_lost: { challenge: asked },
+  challenge_over: { challenge: asked, retryAt: startsAt + 3 * minute + 24_000 },
   accepted: { acceptedAt: startsAt + 3 * minute },
   slow: { acceptedAt: startsAt + 2 * minute },
   delivered: {
@@ -69,17 +74,29 @@ const extras: Partial<Record<Phase, Partial<Model>>> = {
   },
 }
 
+interface Variant {
+  phase: Phase
+  view?: Partial<CampaignView>
+  model?: Partial<Model>
+  at?: number
+  ahead?: number
+}
+
 /** Variants of a phase, by the name that follows it in `?state=`. */
-const variants: Record<string, { phase: Phase; view?: Partial<CampaignView>; at?: number; ahead?: number }> =
-  {
-    upcoming_later: { phase: 'upcoming', at: startsAt - 51 * 60 * minute },
-    upcoming_soon: { phase: 'upcoming', at: startsAt - 14_000 },
-    clock_off: { phase: 'upcoming', ahead: 4 * minute },
-    signed_out_upcoming: { phase: 'signed_out', at: startsAt - 5 * minute },
-    open_several: { phase: 'open', view: { per_user_limit: 3 } },
-    open_ballot: { phase: 'open', view: { mode: 'ballot' } },
-    delivered_several: { phase: 'delivered', view: { per_user_limit: 3 } },
-  }
+const variants: Record<string, Variant> = {
+  upcoming_later: { phase: 'upcoming', at: startsAt - 51 * 60 * minute },
+  upcoming_soon: { phase: 'upcoming', at: startsAt - 14_000 },
+  clock_off: { phase: 'upcoming', ahead: 4 * minute },
+  signed_out_upcoming: { phase: 'signed_out', at: startsAt - 5 * minute },
+  challenge_early: { phase: 'challenge', at: startsAt - 4 * minute },
+  challenge_pending: { phase: 'challenge', model: { pending: true } },
+  challenge_wrong: { phase: 'challenge', model: { challenge: { ...asked, why: 'wrong' } } },
+  challenge_expired: { phase: 'challenge', model: { challenge: { ...asked, why: 'expired' } } },
+  challenge_checking: { phase: 'challenge', model: { challenge: { ...asked, checking: true } } },
+  open_several: { phase: 'open', view: { per_user_limit: 3 } },
+  open_ballot: { phase: 'open', view: { mode: 'ballot' } },
+  delivered_several: { phase: 'delivered', view: { per_user_limit: 3 } },
+}
 
 /**
  * @param name a phase, or one of the variants above
@@ -105,6 +122,7 @@ export function stateOf(name: string, query: URLSearchParams): Shown {
       phase,
       ...(known ? { view: shownView } : {}),
       ...extras[phase],
+      ...variant?.model,
     },
     now: at,
     deviceAhead: variant?.ahead ?? 0,
@@ -117,6 +135,9 @@ const everyPhase: Record<Phase, true> = {
   missing: true,
   signed_out: true,
   upcoming: true,
+  challenge: true,
+  challenge_lost: true,
+  challenge_over: true,
   open: true,
   sending: true,
   busy: true,

@@ -9,6 +9,11 @@ export type StatusKey =
   | Phase
   | 'upcoming_later'
   | 'upcoming_early'
+  | 'challenge_open'
+  | 'challenge_pending'
+  | 'challenge_wrong'
+  | 'challenge_expired'
+  | 'challenge_checking'
   | 'open_several'
   | 'open_ballot'
   | 'signed_out_upcoming'
@@ -36,6 +41,7 @@ export interface Words {
     string
   >
   fact: Record<
+    | 'check'
     | 'terms'
     | 'opens'
     | 'ends'
@@ -71,6 +77,14 @@ const en: Words = {
     upcoming: "Opens at {t}. We'll enable the button for you.",
     upcoming_later: "Opens on {t}. We'll enable the button for you.",
     upcoming_early: "A moment early. We'll send it for you at {t}.",
+    challenge: "Please confirm below that you're human, so that you're ready for {t}.",
+    challenge_open: "It's open. Confirm below that you're human, and the button is yours.",
+    challenge_pending: "Confirm below that you're human, and we'll send it for you.",
+    challenge_wrong: "That check wasn't accepted. Please do it once more.",
+    challenge_expired: 'That check ran out of time. Please do it once more.',
+    challenge_checking: 'Thank you. Handing in your check…',
+    challenge_lost: "The check couldn't be loaded. A content blocker or the network may be in its way.",
+    challenge_over: "The check wasn't accepted three times. A new one comes in {n} s.",
     open: 'One per person.',
     open_several: 'Up to {n} per person.',
     open_ballot: 'One entry per person. The draw follows after {t}.',
@@ -111,6 +125,7 @@ const en: Words = {
     loading: 'One moment',
   },
   fact: {
+    check: 'A quick check',
     terms: 'The fine print',
     opens: 'Opens',
     ends: 'Open until',
@@ -148,6 +163,14 @@ const zh: Words = {
     upcoming: '{t} 开抢，到点按钮会自动亮起。',
     upcoming_later: '{t} 开抢，到点按钮会自动亮起。',
     upcoming_early: '稍早了一点，{t} 一到就为您自动提交。',
+    challenge: '请先在下方完成验证，{t} 开抢时就能直接领取。',
+    challenge_open: '已经开抢。请在下方完成验证，随后即可领取。',
+    challenge_pending: '请在下方完成验证，完成后为您自动提交。',
+    challenge_wrong: '这次验证没有通过，请再做一次。',
+    challenge_expired: '这次验证已超时，请再做一次。',
+    challenge_checking: '已收到验证，正在提交…',
+    challenge_lost: '验证没能载入，可能被拦截插件或网络挡住了。',
+    challenge_over: '验证已三次未通过，{n} 秒后换一个新的。',
     open: '每人限领一张。',
     open_several: '每人限领 {n} 张。',
     open_ballot: '每人限参加一次，{t} 后抽签。',
@@ -188,6 +211,7 @@ const zh: Words = {
     loading: '请稍候',
   },
   fact: {
+    check: '安全验证',
     terms: '使用规则',
     opens: '开抢时间',
     ends: '领取截止',
