@@ -10,7 +10,18 @@ interface Command {
   run(args: readonly string[]): Promise<number>
 }
 
-const commands: Readonly<Record<string, Command>> = {}
+const commands: Readonly<Record<string, Command>> = {
+  peers: {
+    usage: '[NAME…] [--json F]',
+    about: 'ours and five other designs: throughput, and what each breaks when it is killed',
+    run: async (args) => (await import('./peers/command.ts')).main(args),
+  },
+  report: {
+    usage: '--in RUN.json [parts] --html F [--json F]',
+    about: 'everything that was measured, as one HTML file and one JSON',
+    run: async (args) => (await import('./report/command.ts')).main(args),
+  },
+}
 
 const help = `npm run loadtest -- COMMAND [options]
 

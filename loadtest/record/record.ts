@@ -62,6 +62,8 @@ export interface ScenarioRecord {
   readonly commands: { readonly edge: number; readonly core: number }
   /** CPU seconds by process. */
   readonly cpu_seconds: Readonly<Record<string, number>>
+  /** Further figures that its criteria are judged by, units in their names. */
+  readonly figures?: Readonly<Record<string, number>>
   /** Its own criteria, each with what was found. */
   readonly criteria: readonly Criterion[]
   /** The auditor's, by invariant of DESIGN §3. */
@@ -132,8 +134,29 @@ export interface PeerRecord {
   readonly oversold: number
   readonly lost: number
   readonly doubled: number
+  /** Stock that is gone, and no coupon came of it. */
+  readonly stranded?: number
+  /** The same figures by what was killed; the totals above are of all. */
+  readonly kills?: readonly PeerKill[]
   /** What was told to clients and what exists, in words, where more is to be said. */
   readonly note: string
+}
+
+export interface PeerKill {
+  /** The process that answers claims, the one that writes coupons, or the store. */
+  readonly kind: 'service' | 'consumer' | 'store'
+  readonly times: number
+  readonly oversold: number
+  readonly lost: number
+  readonly doubled: number
+  readonly stranded: number
+  /** Users who heard yes. */
+  readonly promised: number
+  /** Of these, told otherwise afterwards with a reason. */
+  readonly withdrawn: number
+  /** Presses without a final answer. */
+  readonly unanswered: number
+  readonly coupons: number
 }
 
 export interface ScaleRecord {
