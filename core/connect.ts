@@ -1,12 +1,11 @@
-import { Redis } from 'ioredis'
 import { type Logger, pino } from 'pino'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { tcpRunner } from '../lua/runner.ts'
 import { connectDatabase } from './db.ts'
 import type { Deps } from './deps.ts'
 import type { CoreEnv } from './env.ts'
 import { makeIdentity } from './http/identity.ts'
 import { makeKeyrings } from './keyrings.ts'
+import { openStores } from './stores/stores.ts'
 
 export interface Connected {
   deps: Deps
@@ -30,16 +29,15 @@ export function connect(env: CoreEnv, log: Logger = makeLog(env)): Connected {
   const db = connectDatabase({ url: env.databaseUrl, prepare: env.databasePrepare })
   const metrics = new Registry()
   collectDefaultMetrics({ register: metrics })
-  const redis = openRedis(env.redisUrl, log, { commandTimeout: 5_000 })
+  const stores = openStores(env.stores, log)
   const deps: Deps = {
     env,
     log,
     db,
-    redis,
-    // A blocking read that a lost reply left waiting would wait for ever: it ends soon after its own time.
-    blockingRedis: () =>
-      openRedis(env.redisUrl, log, { blockingTimeout: 30_000, blockingTimeoutGrace: 1_000 }),
-    runner: tcpRunner(redis),
+    stores,
+    redis: stores.main.client,
+    subscription: () => stores.main.connectToAny(),
+    runner: stores.runner,
     keyrings,
     identity: makeIdentity({ login: env.login, edgeCore: keyrings.edgeCore, clock }),
     clock,
@@ -48,32 +46,8 @@ export function connect(env: CoreEnv, log: Logger = makeLog(env)): Connected {
   return {
     deps,
     async close() {
-      redis.disconnect()
+      stores.close()
       await db.close()
     },
   }
-}
-
-/** How long a command may be without its reply, in ms. */
-type Patience = { commandTimeout: number } | { blockingTimeout: number; blockingTimeoutGrace: number }
-
-function openRedis(url: string, log: Logger, patience: Patience): Redis {
-  const redis = new Redis(url, {
-    connectTimeout: 5_000,
-    // What was sent when the connection broke may have run: its sender decides, not the client.
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 1,
-    retryStrategy: (attempt: number) => Math.min(50 * 2 ** Math.min(attempt, 6), 2_000),
-    ...patience,
-  })
-  let told = false
-  redis.on('error', (error) => {
-    // Every failed attempt to connect says the same: once until it works again is enough.
-    if (!told) log.warn({ err: error }, 'Redis is away')
-    told = true
-  })
-  redis.on('ready', () => {
-    told = false
-  })
-  return redis
 }

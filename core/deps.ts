@@ -6,16 +6,21 @@ import type { Database } from './db.ts'
 import type { CoreEnv } from './env.ts'
 import type { Identity } from './http/identity.ts'
 import type { Keyrings } from './keyrings.ts'
+import type { RedisClient } from './stores/store.ts'
+import type { Stores } from './stores/stores.ts'
 
 /** What the core's parts are handed by the composition root (core/main.ts). */
 export interface Deps {
   readonly env: CoreEnv
   readonly log: Logger
   readonly db: Database
-  /** For ordinary commands: never block on it. */
-  readonly redis: Redis
-  /** A new connection of one's own, for blocking reads and subscriptions; its owner disconnects it. */
-  blockingRedis(): Redis
+  /** Every Redis deployment that has gates. */
+  readonly stores: Stores
+  /** The main store's, which also carries results to all processes: for short commands, never block on it. */
+  readonly redis: RedisClient
+  /** A new connection of one's own to the main store, for subscribing; its owner disconnects it. */
+  subscription(): Redis
+  /** Runs scripts in the store of the campaign whose keys they get. */
   readonly runner: ScriptRunner
   readonly keyrings: Keyrings
   /** Proves who calls. */

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { mainStore, storeNameForm } from '../schema/campaignId.ts'
+import type { StoreSpec } from './stores/store.ts'
 
 /**
  * The core's configuration. Read once, at start, from the environment; frozen afterwards.
@@ -11,6 +13,32 @@ const url = (protocols: readonly string[], cure: string) =>
     .refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
       error: `is not such a URL: ${cure}`,
     })
+
+const redisCure =
+  'give redis://host:port or rediss://… of the same database the edge uses; of a cluster several, with commas'
+
+/** One address, or a cluster's first addresses, separated by commas. */
+function redisUrls(given: unknown): string[] | undefined {
+  if (typeof given !== 'string') return undefined
+  const urls = given.split(',').map((part) => part.trim())
+  return urls.every((one) => URL.canParse(one) && /^rediss?:$/.test(new URL(one).protocol)) ? urls : undefined
+}
+
+const storesCure =
+  'give JSON: {"name":"redis://…"}, names of 1 to 16 of a-z 0-9 and not main; of a cluster several addresses, with commas'
+
+/** The stores beside the main one. */
+function storesOf(json: string): StoreSpec[] | undefined {
+  try {
+    return Object.entries(JSON.parse(json) as Record<string, unknown>).map(([name, given]) => {
+      const urls = redisUrls(given)
+      if (urls === undefined || name === mainStore || !storeNameForm.test(name)) throw new Error(name)
+      return Object.freeze({ name, urls })
+    })
+  } catch {
+    return undefined
+  }
+}
 
 const text = (cure: string) => z.string({ error: `is missing: ${cure}` }).min(1, `is empty: ${cure}`)
 
@@ -28,10 +56,13 @@ const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as
 
 const shape = z.object({
   DATABASE_URL: url(['postgres:', 'postgresql:'], 'give postgres://user:password@host:port/database'),
-  REDIS_URL: url(
-    ['redis:', 'rediss:'],
-    'give redis://host:port or rediss://… of the same database the edge uses',
-  ),
+  REDIS_URL: z
+    .string({ error: `is missing: ${redisCure}` })
+    .refine((given) => redisUrls(given) !== undefined, { error: `is not such a URL: ${redisCure}` }),
+  REDIS_STORES: z
+    .string()
+    .default('{}')
+    .refine((json) => storesOf(json) !== undefined, { error: storesCure }),
   CORE_HOST: z.string().min(1).default('127.0.0.1'),
   CORE_PORT: z.coerce
     .number({ error: 'give a port, or 0 for any free one' })
@@ -80,7 +111,8 @@ const complete = shape.superRefine((env, ctx) => {
 export interface CoreEnv {
   readonly databaseUrl: string
   readonly databasePrepare: boolean
-  readonly redisUrl: string
+  /** Where gates are; the main store is the first (SC2). */
+  readonly stores: readonly StoreSpec[]
   readonly host: string
   /** 0: any free port. */
   readonly port: number
@@ -124,7 +156,10 @@ export function parseEnv(source: Readonly<Record<string, string | undefined>>): 
   return Object.freeze({
     databaseUrl: env.DATABASE_URL,
     databasePrepare: env.DATABASE_PREPARE,
-    redisUrl: env.REDIS_URL,
+    stores: Object.freeze([
+      Object.freeze({ name: mainStore, urls: redisUrls(env.REDIS_URL)! }),
+      ...storesOf(env.REDIS_STORES)!,
+    ]),
     host: env.CORE_HOST,
     port: env.CORE_PORT,
     login: Object.freeze({

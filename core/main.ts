@@ -2,7 +2,7 @@ import { migrate } from '../schema/db/migrate.ts'
 import { startDays } from './archive/days.ts'
 import { startBallotKeeper } from './ballot/keeper.ts'
 import { startCompensator } from './claim/compensate.ts'
-import { startDrain } from './claim/drain.ts'
+import { startDrains } from './claim/drain.ts'
 import { registerClaimRoutes } from './claim/routes.ts'
 import { connect, makeLog } from './connect.ts'
 import type { Deps, Running } from './deps.ts'
@@ -105,7 +105,7 @@ function startParts(deps: Deps, roles: ReadonlySet<CoreRole>): Parts {
     compensator?.wake()
   }
   const drain = inRole('drain', () =>
-    startDrain(deps, {
+    startDrains(deps, {
       onCommitted({ rejected }) {
         publisher?.wake()
         if (rejected > 0) compensator?.wake()

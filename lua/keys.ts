@@ -19,5 +19,10 @@ export const logKey = (of: Bucket) => key(of, 'log')
 /** Transfers that touched this bucket: id → signed amount. */
 export const movesKey = (of: Bucket) => key(of, 'moves')
 
+/** The campaign whose key this is. */
+export function campaignOfKey(name: string): string {
+  return name.slice(4, name.indexOf(':', 4))
+}
+
 /** Channel on which results are told to every core process. */
 export const resultsChannel = 'tg:results'

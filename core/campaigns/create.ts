@@ -7,6 +7,7 @@ import { Refused } from '../refusal.ts'
 import { campaignRoles } from './permissions.ts'
 import { answerOf } from './read.ts'
 import type { CampaignAnswer, NewCampaign } from './shapes.ts'
+import { chooseStore } from './store.ts'
 
 /** Makes a DRAFT with rule version 1. @throws Refused INVALID_REQUEST when its window is over already. */
 export async function createCampaign(ctx: CommandContext, input: NewCampaign): Promise<Done<CampaignAnswer>> {
@@ -20,8 +21,9 @@ export async function createCampaign(ctx: CommandContext, input: NewCampaign): P
       const endsAt = new Date(input.ends_at)
       if (endsAt <= now)
         throw new Refused('INVALID_REQUEST', { detail: 'Correct ends_at: it is in the past.' })
+      const store = await chooseStore(tx, ctx.deps.stores, input.store)
       const campaign: Campaign = {
-        campaignId: makeCampaignId(randomBytes(16), ctx.deps.keyrings.campaignId),
+        campaignId: makeCampaignId(randomBytes(16), ctx.deps.keyrings.campaignId, store),
         name: input.name,
         mode: input.mode,
         state: campaignMachine.initial,
@@ -43,6 +45,7 @@ export async function createCampaign(ctx: CommandContext, input: NewCampaign): P
         pace: input.pace ?? null,
         stockCollectedAt: null,
         delivery: input.delivery,
+        store,
       }
       await tx.insert(campaigns).values(campaign)
       const { campaignId, ruleVersion, createdBy } = campaign

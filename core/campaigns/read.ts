@@ -68,6 +68,7 @@ export function answerOf({ campaign, rules }: RuledCampaign): CampaignAnswer {
     name: campaign.name,
     mode: campaign.mode,
     delivery: campaign.delivery,
+    store: campaign.store,
     state: campaign.state,
     version: campaign.version,
     config_version: campaign.configVersion,

@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi'
+import { storeNameForm } from '../../schema/campaignId.ts'
 import { limits } from '../../schema/limits.ts'
 import {
   type Drip,
@@ -48,6 +49,9 @@ export const newCampaignShape = z
       .enum(['stream', 'direct'])
       .default('stream')
       .openapi({ description: 'direct: claimed in the database at once; for small campaigns.' }),
+    store: z.string().regex(storeNameForm).optional().openapi({
+      description: 'The Redis deployment for its gates; otherwise the one with the fewest campaigns.',
+    }),
     quota: z.int().min(1).max(limits.campaignQuotaMax),
     per_user_limit: z.int().min(1).max(limits.perUserLimitMax),
     starts_at: instant,
@@ -172,6 +176,7 @@ export const campaignShape = z
     name: z.string(),
     mode: z.enum(['first_come', 'drip', 'ballot']),
     delivery: z.enum(['stream', 'direct']),
+    store: z.string().openapi({ description: 'The Redis deployment that has its gates.' }),
     state: z.enum(['DRAFT', 'IN_REVIEW', 'APPROVED', 'ACTIVE', 'PAUSED', 'ENDED', 'VOIDED']),
     version: z.int().openapi({ description: 'Of this state: the ETag that If-Match must name.' }),
     config_version: z.int(),

@@ -1,10 +1,11 @@
 import { hostname } from 'node:os'
-import type { Redis } from 'ioredis'
 import type { Logger } from 'pino'
 import { type Bucket, drainGroup, logKey } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
 import type { Deps, Running } from '../deps.ts'
+import type { RedisClient, Store } from '../stores/store.ts'
 import { type Group, groupEntries, type RawEntry } from './batch.ts'
+import { openClusterReader } from './clusterReader.ts'
 import { type Crew, crewMin, makeCrew } from './crew.ts'
 import { type DeliverContext, deliver } from './deliver.ts'
 import { causeOf } from './failures.ts'
@@ -16,7 +17,7 @@ import { type Recovered, type RecoverOptions, recoverOwn, recoverStale } from '.
 import { openRuleBook } from './rules.ts'
 import { makeSlots } from './slots.ts'
 
-export type DrainDeps = Pick<Deps, 'db' | 'redis' | 'blockingRedis' | 'runner' | 'log' | 'clock' | 'metrics'>
+export type DrainDeps = Pick<Deps, 'db' | 'stores' | 'runner' | 'log' | 'clock' | 'metrics'>
 
 export interface DrainOptions {
   /** Name in the consumer groups; unlike any other that runs now, and best the same after a restart. */
@@ -25,6 +26,8 @@ export interface DrainOptions {
   onCommitted?(made: { issued: number; rejected: number }): void
   /** Instead of limits.autoclaimIdleMs. */
   idleMs?: number
+  /** Whose logs; the main store's unless given. */
+  store?: Store
 }
 
 /** With more logs than this, each gives fewer entries at a time, so that what is read ahead stays bounded. */
@@ -32,11 +35,12 @@ const logsAtFullCount = 4
 /** An entry that was handled alone as often as it was with others, and never came to an end, is given up. */
 const condemnedDeliveries = 2 * limits.deliveriesMax
 const staleLooksPerIdle = 3
+const logAwayMs = 2_000
 const stopMs = 10_000
 const retireMs = 1_000
 
 /**
- * Moves accepted claims from the logs in Redis into the ledger (IS1): read, one transaction a batch, then mark and
+ * Moves accepted claims from the logs of one store into the ledger (IS1): read, one transaction a batch, then mark and
  * acknowledge. What was read and not acknowledged is read again, after a restart or by another process, and has
  * the same outcome.
  */
@@ -44,7 +48,7 @@ export class Drain implements Running {
   readonly #consumer: string
   readonly #idleMs: number
   readonly #onCommitted: DrainOptions['onCommitted']
-  readonly #redis: Redis
+  readonly #redis: RedisClient
   readonly #log: Logger
   readonly #metrics: ClaimMetrics
   readonly #abort = new AbortController()
@@ -58,6 +62,9 @@ export class Drain implements Running {
   readonly #recovery: RecoverOptions
   /** Logs whose pending entries of ours were looked at since the last time that replies may have been lost. */
   readonly #looked = new Set<string>()
+  readonly #isCluster: boolean
+  /** Logs that failed when they were looked through, and until when they are left alone (performance.now()). */
+  readonly #awayUntil = new Map<string, number>()
   #staleDueAt = 0
   #postgresAway = false
   readonly #running: Promise<void>
@@ -66,19 +73,16 @@ export class Drain implements Running {
     this.#consumer = options.consumer ?? `${hostname()}-${process.pid}`
     this.#idleMs = options.idleMs ?? limits.autoclaimIdleMs
     this.#onCommitted = options.onCommitted
-    this.#redis = deps.redis
-    this.#log = deps.log.child({ part: 'drain', consumer: this.#consumer })
+    const store = options.store ?? deps.stores.main
+    this.#redis = store.client
+    this.#isCluster = store.isCluster
+    this.#log = deps.log.child({ part: 'drain', consumer: this.#consumer, store: store.name })
     this.#metrics = claimMetrics(deps.metrics)
-    this.#crew = makeCrew(deps.redis, deps.metrics)
+    this.#crew = makeCrew(store.client, deps.metrics, store.name, deps.stores.all.length)
     this.#context = this.#makeContext(deps)
     this.#recovery = this.#makeRecovery()
-    this.#reader = openLogReader({
-      redis: deps.redis,
-      connect: () => deps.blockingRedis(),
-      consumer: this.#consumer,
-      log: this.#log,
-    })
-    this.#buckets = watchOpenBuckets({ ...deps, log: this.#log }, () => {
+    this.#reader = this.#openReader(store)
+    this.#buckets = watchOpenBuckets({ db: deps.db, store, log: this.#log }, () => {
       this.#alarm.wake()
       this.#reader.wake()
     })
@@ -101,6 +105,25 @@ export class Drain implements Running {
     } catch (error) {
       this.#log.warn({ cause: causeOf(error) }, 'the drain did not end in order')
     }
+  }
+
+  #openReader(store: Store): LogReader {
+    const options = { consumer: this.#consumer, log: this.#log }
+    if (!store.isCluster)
+      return openLogReader({
+        ...options,
+        redis: store.client,
+        connect: () => store.connectTo(store.nodeOf('')),
+      })
+    return openClusterReader({
+      ...options,
+      store,
+      // Read ahead of being asked for: from then on they are in our hands.
+      received: ({ bucket, entries }) => {
+        for (const { id } of entries) this.#inHand.add(entryKey(bucket, id))
+      },
+      doubtful: (bucket) => this.#looked.delete(logKey(bucket)),
+    })
   }
 
   #makeContext(deps: DrainDeps): DeliverContext {
@@ -183,7 +206,8 @@ export class Drain implements Running {
         failed = 0
       } catch (error) {
         if (this.#abort.signal.aborted) return
-        this.#looked.clear()
+        // Replies that never came may have delivered entries to us. (A cluster's reader tells for which logs.)
+        if (!this.#isCluster) this.#looked.clear()
         failed += 1
         if (isWorthTelling(failed))
           this.#log.warn(
@@ -214,12 +238,31 @@ export class Drain implements Running {
     if (this.#postgresAway) return
     for (const bucket of open) {
       if (this.#looked.has(logKey(bucket))) continue
-      await recoverOwn(this.#recovery, bucket)
-      this.#looked.add(logKey(bucket))
+      await this.#perLog(bucket, async () => {
+        await recoverOwn(this.#recovery, bucket)
+        this.#looked.add(logKey(bucket))
+      })
     }
     if (performance.now() < this.#staleDueAt) return
-    for (const bucket of open) await recoverStale(this.#recovery, bucket)
+    for (const bucket of open) await this.#perLog(bucket, () => recoverStale(this.#recovery, bucket))
     this.#staleDueAt = performance.now() + this.#idleMs / staleLooksPerIdle
+  }
+
+  /** In a cluster a log's node may be away while the others' are there: it is left alone for a while. */
+  async #perLog(bucket: Bucket, work: () => Promise<void>): Promise<void> {
+    if (!this.#isCluster) return work()
+    const key = logKey(bucket)
+    if (performance.now() < (this.#awayUntil.get(key) ?? 0)) return
+    try {
+      await work()
+      this.#awayUntil.delete(key)
+    } catch (error) {
+      if (this.#abort.signal.aborted) throw error
+      if (!this.#awayUntil.has(key))
+        this.#log.warn({ cause: causeOf(error), log_key: key }, 'a log can’t be looked through now')
+      this.#looked.delete(key)
+      this.#awayUntil.set(key, performance.now() + logAwayMs)
+    }
   }
 
   /** Leaves the groups in which nothing of ours is pending; what is pending must outlive us (case-H12). */
@@ -233,6 +276,22 @@ export class Drain implements Running {
 
 export function startDrain(deps: DrainDeps, options: DrainOptions = {}): Drain {
   return new Drain(deps, options)
+}
+
+/** One for each store: when a store is away, the others' claims go on. */
+export function startDrains(
+  deps: DrainDeps,
+  options: Omit<DrainOptions, 'store'> = {},
+): Pick<Drain, 'nudge' | 'stop'> {
+  const drains = deps.stores.all.map((store) => new Drain(deps, { ...options, store }))
+  return {
+    nudge() {
+      for (const drain of drains) drain.nudge()
+    },
+    async stop() {
+      await Promise.all(drains.map((drain) => drain.stop()))
+    },
+  }
 }
 
 function entryKey(bucket: Bucket, entryId: string): string {

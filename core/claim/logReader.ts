@@ -2,6 +2,7 @@ import type { Redis } from 'ioredis'
 import type { Logger } from 'pino'
 import { type Bucket, drainGroup, logKey } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
+import type { RedisClient } from '../stores/store.ts'
 import type { RawEntry } from './batch.ts'
 import { causeOf } from './failures.ts'
 import { within } from './patience.ts'
@@ -25,8 +26,8 @@ export interface LogReader {
 }
 
 export interface LogReaderOptions {
-  /** For short commands. */
-  redis: Redis
+  /** For short commands, to the same server. */
+  redis: RedisClient
   /** Makes a connection that may block. */
   connect(): Redis
   consumer: string
@@ -102,7 +103,7 @@ export function openLogReader({ redis, connect, consumer, log }: LogReaderOption
 /** What XREADGROUP says: nothing, or for each log that has entries, its key and them. */
 export type XReadReply = [key: string, entries: [id: string, fields: string[] | null][]][] | null
 
-function batchesOf(reply: XReadReply, buckets: readonly Bucket[], keys: readonly string[]): Batch[] {
+export function batchesOf(reply: XReadReply, buckets: readonly Bucket[], keys: readonly string[]): Batch[] {
   const byKey = new Map(keys.map((key, i) => [key, buckets[i]!]))
   return (reply ?? []).map(([key, entries]) => ({
     bucket: byKey.get(key)!,
@@ -116,7 +117,7 @@ export function isMissing(error: unknown): boolean {
 }
 
 /** Makes logs and groups that are missing, from the first entry, so that nothing that is there is skipped. */
-export async function ensureGroups(redis: Redis, keys: readonly string[]): Promise<void> {
+export async function ensureGroups(redis: RedisClient, keys: readonly string[]): Promise<void> {
   await Promise.all(
     keys.map((key) =>
       redis.xgroup('CREATE', key, drainGroup, '0', 'MKSTREAM').catch((error: Error) => {

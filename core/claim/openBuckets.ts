@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Bucket, logKey } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
 import type { Deps, Running } from '../deps.ts'
+import type { Store } from '../stores/store.ts'
 import { causeOf } from './failures.ts'
 import { isWorthTelling, makeAlarm } from './patience.ts'
 
 /**
- * Which logs there are to drain: of every campaign that may accept, and of those that are over for as long as
+ * Which logs of one store there are to drain: of every campaign that may accept, and of those that are over for as long as
  * their logs hold anything.
  */
 export interface OpenBuckets extends Running {
@@ -18,7 +19,7 @@ export interface OpenBuckets extends Running {
   nudge(): void
 }
 
-export type OpenBucketsDeps = Pick<Deps, 'db' | 'redis' | 'log'>
+export type OpenBucketsDeps = Pick<Deps, 'db' | 'log'> & { readonly store: Pick<Store, 'name' | 'client'> }
 
 const lookEveryMs = 1_000
 /** Campaigns that were over before we looked, or ended unseen, are searched for at start and then this often. */
@@ -82,39 +83,47 @@ export function watchOpenBuckets(deps: OpenBucketsDeps, changed: () => void): Op
   }
 }
 
-async function findAccepting({ db }: OpenBucketsDeps): Promise<Bucket[]> {
+async function findAccepting({ db, store }: OpenBucketsDeps): Promise<Bucket[]> {
   const rows = await db.issuance.sql<{ campaign_id: string; bucket: number }[]>`
     SELECT b.campaign_id, b.bucket FROM buckets b JOIN campaigns c USING (campaign_id)
-    WHERE c.state IN ('ACTIVE', 'PAUSED') AND b.primed_at IS NOT NULL`
+    WHERE c.state IN ('ACTIVE', 'PAUSED') AND b.primed_at IS NOT NULL AND c.store = ${store.name}`
   return rows.map((row) => ({ campaignId: row.campaign_id, bucket: row.bucket }))
 }
 
 /** Buckets of campaigns that are over and whose logs hold entries: of all, or of those that ended lately. */
-async function findLeftOvers({ db, redis }: OpenBucketsDeps, all: boolean): Promise<Bucket[]> {
+async function findLeftOvers({ db, store }: OpenBucketsDeps, all: boolean): Promise<Bucket[]> {
   const found: Bucket[] = []
   let after: Bucket = { campaignId: '', bucket: -1 }
   for (;;) {
     const rows = await db.issuance.sql<{ campaign_id: string; bucket: number }[]>`
       SELECT b.campaign_id, b.bucket FROM buckets b JOIN campaigns c USING (campaign_id)
-      WHERE c.state IN ('ENDED', 'VOIDED') AND b.primed_at IS NOT NULL
+      WHERE c.state IN ('ENDED', 'VOIDED') AND b.primed_at IS NOT NULL AND c.store = ${store.name}
         AND (${all} OR c.updated_at > now() - ${sweepBackMs} * interval '1 millisecond')
         AND (b.campaign_id, b.bucket) > (${after.campaignId}, ${after.bucket})
       ORDER BY b.campaign_id, b.bucket LIMIT ${sweepPage}`
     const page = rows.map((row): Bucket => ({ campaignId: row.campaign_id, bucket: row.bucket }))
-    const lengths = await Promise.all(page.map((bucket) => redis.xlen(logKey(bucket))))
-    found.push(...page.filter((_, i) => lengths[i]! > 0))
+    const empty = await Promise.all(page.map((bucket) => isEmpty(store, logKey(bucket))))
+    found.push(...page.filter((_, i) => !empty[i]))
     if (page.length < sweepPage) return found
     after = page.at(-1)!
   }
 }
 
 async function forgetDrained(
-  { redis }: OpenBucketsDeps,
+  { store }: OpenBucketsDeps,
   known: Map<string, { bucket: Bucket; closedAt?: number }>,
   now: number,
 ): Promise<void> {
   for (const [key, { closedAt }] of known) {
     if (closedAt === undefined || now - closedAt < lastAcceptanceMs) continue
-    if ((await redis.xlen(key)) === 0) known.delete(key)
+    if (await isEmpty(store, key)) known.delete(key)
   }
+}
+
+/** A log that can't be asked counts as one with entries: its node's absence must not hide the other logs. */
+async function isEmpty({ client }: Pick<Store, 'client'>, key: string): Promise<boolean> {
+  return client.xlen(key).then(
+    (length) => length === 0,
+    () => false,
+  )
 }

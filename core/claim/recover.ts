@@ -1,6 +1,6 @@
-import type { Redis } from 'ioredis'
 import { type Bucket, drainGroup, logKey } from '../../lua/keys.ts'
 import { limits } from '../../schema/limits.ts'
+import type { RedisClient } from '../stores/store.ts'
 import type { RawEntry } from './batch.ts'
 import { ensureGroups, isMissing, type XReadReply } from './logReader.ts'
 
@@ -11,7 +11,7 @@ export interface Recovered extends RawEntry {
 }
 
 export interface RecoverOptions {
-  redis: Redis
+  redis: RedisClient
   consumer: string
   /** Entries of a consumer that was silent for so long are taken over. */
   idleMs: number

@@ -1,10 +1,12 @@
 import type { Logger } from 'pino'
+import { gateKey } from '../../lua/keys.ts'
 import { renewLease } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
 import { reconcileGates } from '../campaigns/gates.ts'
 import { causeOf } from '../claim/failures.ts'
 import { type Alarm, makeAlarm, within } from '../claim/patience.ts'
 import type { Deps, Running } from '../deps.ts'
+import type { StoreNode } from '../stores/store.ts'
 import { findActive } from './active.ts'
 import { checkIdentity, type Finding, type PrimedBucket } from './identity.ts'
 import { type Incarnation, isSameLife, readIncarnation } from './incarnation.ts'
@@ -17,13 +19,14 @@ import {
   findFinal,
   forgetFinding,
   isCheckDue,
+  noteLife,
   noteStranded,
   updateWatchList,
   viewOf,
   type Watched,
 } from './watchList.ts'
 
-export type GuardianDeps = Pick<Deps, 'db' | 'redis' | 'runner' | 'log' | 'clock' | 'metrics'>
+export type GuardianDeps = Pick<Deps, 'db' | 'stores' | 'runner' | 'log' | 'clock' | 'metrics'>
 
 export interface GuardianOptions {
   /**
@@ -31,6 +34,14 @@ export interface GuardianOptions {
    * @returns whether it is to be checked again now.
    */
   recover?(bucket: PrimedBucket, loss: Loss): Promise<boolean>
+}
+
+/** A server of a store, with the buckets that it has now. */
+interface Server {
+  /** For the log: the store and the address. */
+  readonly name: string
+  readonly node: StoreNode
+  readonly buckets: Watched[]
 }
 
 /** Buckets looked at together: they share a connection with everyone else. */
@@ -52,9 +63,8 @@ export class Guardian implements Running {
   readonly #abort = new AbortController()
   readonly #alarm: Alarm = makeAlarm(this.#abort.signal)
   readonly #watched = new Map<string, Watched>()
-  #life: Incarnation | undefined
-  /** This process has seen an earlier life of Redis. */
-  #livedBefore = false
+  /** Servers that were asked whether they evict. */
+  readonly #met = new Set<string>()
   #reconciling: Promise<void> | undefined
   #checking: Promise<void> | undefined
   readonly #running: Promise<void>
@@ -99,57 +109,95 @@ export class Guardian implements Running {
   }
 
   async #round(): Promise<void> {
-    const active = await this.#orWithhold('postgres_away', findActive(this.#deps))
+    const active = await this.#orWithhold('postgres_away', findActive(this.#deps), this.#watched.values())
     if (active === undefined) return
     updateWatchList(this.#watched, active)
     // Neither may hold up the leases: a gate that can't be told, and a count that takes its time.
     this.#reconciling ??= this.#reconcile().finally(() => {
       this.#reconciling = undefined
     })
-    const life = await this.#orWithhold('redis_away', readIncarnation(this.#deps.redis))
-    if (life === undefined) return
-    this.#compareLives(life)
+    const all = [...this.#watched.values()]
+    const servers = this.#byServer(all)
+    // Each by itself: a server that is away takes the leases of its own buckets only.
+    const lives = await Promise.all(servers.map((server) => this.#meet(server)))
     this.#checking ??= this.#check().finally(() => {
       this.#checking = undefined
     })
-    const all = [...this.#watched.values()]
     const final = findFinal(all)
-    const lags: Lag[] = []
-    for (let at = 0; at < all.length; at += atOnceMax)
-      lags.push(
-        ...(await Promise.all(
-          all.slice(at, at + atOnceMax).map((one) => this.#tend(one, life, final.has(one))),
-        )),
-      )
-    this.#metrics.entries.set(lags.reduce((sum, { entries = 0 }) => sum + entries, 0))
-    this.#metrics.oldestSeconds.set(lags.reduce((most, { oldestMs }) => Math.max(most, oldestMs), 0) / 1000)
+    const lags = await Promise.all(
+      servers.map(({ node, buckets }, i) =>
+        lives[i] === undefined ? [] : this.#tendAll(node, buckets, lives[i], final),
+      ),
+    )
+    const known = lags.flat()
+    this.#metrics.entries.set(known.reduce((sum, { entries = 0 }) => sum + entries, 0))
+    this.#metrics.oldestSeconds.set(known.reduce((most, { oldestMs }) => Math.max(most, oldestMs), 0) / 1000)
   }
 
-  /** Undefined, and no bucket gets a lease, when the work fails or takes too long. */
-  async #orWithhold<T>(why: 'postgres_away' | 'redis_away', work: Promise<T>): Promise<T | undefined> {
+  /** Who has which buckets now; a bucket that nobody is known to serve gets no lease. */
+  #byServer(all: readonly Watched[]): Server[] {
+    const servers = new Map<StoreNode, Server>()
+    for (const one of all)
+      try {
+        const store = this.#deps.stores.of(one.bucket.campaignId)
+        const node = store.nodeOf(gateKey(one.bucket))
+        const server = servers.get(node)
+        if (server === undefined)
+          servers.set(node, { name: `${store.name} ${node.address}`, node, buckets: [one] })
+        else server.buckets.push(one)
+      } catch (error) {
+        this.#withhold(one, 'redis_away', error)
+      }
+    return [...servers.values()]
+  }
+
+  /** Which life the server is in; undefined, and its buckets get no lease, when it doesn't answer. */
+  async #meet({ name, node, buckets }: Server): Promise<Incarnation | undefined> {
+    const life = await this.#orWithhold('redis_away', readIncarnation(node.client), buckets)
+    if (life === undefined) return undefined
+    if (!this.#met.has(name) && life.evictionPolicy === undefined)
+      this.#log.warn(
+        { server: name },
+        'Redis does not say its maxmemory-policy: see to it that it is noeviction',
+      )
+    this.#met.add(name)
+    const moved = buckets.filter((one) => noteLife(one, life))
+    if (moved.length > 0)
+      this.#log.warn(
+        { server: name, now: life.id, buckets: moved.length },
+        'Redis is another incarnation: no leases until checked',
+      )
+    return life
+  }
+
+  async #tendAll(
+    node: StoreNode,
+    buckets: readonly Watched[],
+    life: Incarnation,
+    final: ReadonlySet<Watched>,
+  ): Promise<Lag[]> {
+    const lags: Lag[] = []
+    for (let at = 0; at < buckets.length; at += atOnceMax)
+      lags.push(
+        ...(await Promise.all(
+          buckets.slice(at, at + atOnceMax).map((one) => this.#tend(node, one, life, final.has(one))),
+        )),
+      )
+    return lags
+  }
+
+  /** Undefined, and none of the buckets gets a lease, when the work fails or takes too long. */
+  async #orWithhold<T>(
+    why: 'postgres_away' | 'redis_away',
+    work: Promise<T>,
+    buckets: Iterable<Watched>,
+  ): Promise<T | undefined> {
     try {
       return await within(work, limits.coreTimeoutMs, why)
     } catch (error) {
-      for (const one of this.#watched.values()) this.#withhold(one, why, error)
+      for (const one of buckets) this.#withhold(one, why, error)
       return undefined
     }
-  }
-
-  #compareLives(now: Incarnation): void {
-    const before = this.#life
-    this.#life = now
-    if (before === undefined) {
-      if (now.evictionPolicy === undefined)
-        this.#log.warn('Redis does not say its maxmemory-policy: see to it that it is noeviction')
-      return
-    }
-    if (isSameLife(before, now)) return
-    this.#livedBefore = true
-    for (const one of this.#watched.values()) forgetFinding(one)
-    this.#log.warn(
-      { before: before.id, now: now.id },
-      'Redis is another incarnation: no leases until checked',
-    )
   }
 
   async #reconcile(): Promise<void> {
@@ -163,21 +211,26 @@ export class Guardian implements Running {
   /** Checks against the ledger what was not found to hold in this life of Redis yet, and the rest from time to time. */
   async #check(): Promise<void> {
     const now = performance.now()
-    const due = [...this.#watched.values()].filter((one) => isCheckDue(one, now))
-    if (due.length === 0) return
+    const due = [...this.#watched.values()].filter((one) => one.life !== undefined && isCheckDue(one, now))
     for (const one of due) {
       one.checkDueAt = now + checkAgainMs
       if (one.stranded !== undefined) one.stranded.checked = true
     }
-    const life = this.#life!
+    for (const { buckets } of this.#byServer(due)) await this.#checkOn(buckets)
+  }
+
+  /** Buckets of one server: one that is away keeps no other's from being checked. */
+  async #checkOn(due: readonly Watched[]): Promise<void> {
+    const started = performance.now()
+    const lives = due.map(({ life }) => life!)
     try {
       const findings = await checkIdentity(
         this.#deps,
         due.map(({ bucket }) => bucket),
       )
-      if (!isSameLife(life, this.#life!)) return
-      const tookMs = performance.now() - now
+      const tookMs = performance.now() - started
       due.forEach((one, i) => {
+        if (!isSameLife(lives[i]!, one.life!)) return
         if (believe(one, findings[i]!, performance.now(), tookMs)) this.#note(one, findings[i]!)
         this.#heal(one)
       })
@@ -212,18 +265,23 @@ export class Guardian implements Running {
   }
 
   /** Renews the bucket's lease, or says why not. */
-  async #tend(one: Watched, { evictionPolicy, nowMs }: Incarnation, final: boolean): Promise<Lag> {
+  async #tend(
+    node: StoreNode,
+    one: Watched,
+    { evictionPolicy, nowMs }: Incarnation,
+    final: boolean,
+  ): Promise<Lag> {
     let lag: Lag = { entries: undefined, oldestMs: 0 }
     try {
-      lag = await readLag(this.#deps.redis, one.bucket, nowMs)
+      lag = await readLag(node.client, one.bucket, nowMs)
       const { finding } = one
       const why = reasonToWithhold({
         evictionPolicy,
         finding: finding === undefined || finding.holds ? finding?.holds : finding.why,
-        livedBefore: this.#livedBefore,
+        livedBefore: one.livedBefore,
         ...lag,
       })
-      if (why === undefined) await this.#renew(one, final)
+      if (why === undefined) await this.#renew(node, one, final)
       else this.#withhold(one, why)
       noteStranded(one, lag.entries, performance.now())
     } catch (error) {
@@ -232,8 +290,8 @@ export class Guardian implements Running {
     return lag
   }
 
-  async #renew(one: Watched, final: boolean): Promise<void> {
-    const lease = await renewLease(this.#deps.runner, one.bucket, limits.leaseMs, final)
+  async #renew({ runner }: StoreNode, one: Watched, final: boolean): Promise<void> {
+    const lease = await renewLease(runner, one.bucket, limits.leaseMs, final)
     if (lease === undefined) {
       this.#note(one, { holds: false, why: 'gate_missing', detail: 'the gate is gone; it needs a rebuild' })
       return this.#withhold(one, 'gate_missing')
@@ -244,7 +302,7 @@ export class Guardian implements Running {
       const numbers = { before: one.lease.accepted, now: lease.accepted }
       this.#log.error({ campaign_id: campaignId, bucket, ...numbers }, 'Redis forgot acceptances')
       forgetFinding(one)
-      await renewLease(this.#deps.runner, one.bucket, 0, final)
+      await renewLease(runner, one.bucket, 0, final)
       return this.#withhold(one, 'redis_incarnation_changed')
     }
     one.lease = lease

@@ -1,12 +1,12 @@
-import type { Redis } from 'ioredis'
 import { type Bucket, logKey, movesKey } from '../../lua/keys.ts'
 import { type BucketSnapshot, snapshot } from '../../lua/stock.ts'
 import type { TailPolicy } from '../../schema/rules.ts'
 import { groupEntries } from '../claim/batch.ts'
 import { arrayOf } from '../claim/issue.sql.ts'
 import type { Deps } from '../deps.ts'
+import type { RedisClient } from '../stores/store.ts'
 
-export type IdentityDeps = Pick<Deps, 'db' | 'redis' | 'runner'>
+export type IdentityDeps = Pick<Deps, 'db' | 'stores' | 'runner'>
 
 /** A bucket whose gate was primed at that instant. */
 export interface PrimedBucket extends Bucket {
@@ -67,7 +67,11 @@ export async function checkIdentity(
     const [shot, known] = await compareStock(deps, bucket)
     snapshots.push(shot)
     promised.push(known)
-    logs.push(isCountable(bucket, shot) ? await readLog(deps.redis, bucket, shot.watermark) : [])
+    logs.push(
+      isCountable(bucket, shot)
+        ? await readLog(deps.stores.of(bucket.campaignId).client, bucket, shot.watermark)
+        : [],
+    )
   }
   const counts = await countClaims(deps, buckets, snapshots, logs)
   return buckets.map((bucket, i) => judge(bucket, snapshots[i], promised[i]!, counts[i]!))
@@ -79,7 +83,7 @@ export async function checkIdentity(
  * and the gate says which. A compensation is carried out before it is recorded, so the ledger is read first.
  */
 function compareStock(
-  { db, redis, runner }: IdentityDeps,
+  { db, stores, runner }: IdentityDeps,
   bucket: PrimedBucket,
 ): Promise<[BucketSnapshot | undefined, Promised]> {
   const { campaignId, bucket: number } = bucket
@@ -98,7 +102,7 @@ function compareStock(
         OR (state = 'WITHDRAWN' AND to_bucket = ${number}))`
     const shot = await snapshot(runner, bucket)
     const ids = open.map(({ transfer_id }) => transfer_id)
-    const done = ids.length === 0 ? [] : await redis.hmget(movesKey(bucket), ...ids)
+    const done = ids.length === 0 ? [] : await stores.of(campaignId).client.hmget(movesKey(bucket), ...ids)
     const unrecorded = done.reduce((sum, move) => sum + Number(move ?? 0), 0)
     return [shot, { returned: row?.returned ?? 0, allocated: (row?.allocated ?? 0) + unrecorded }]
   })
@@ -136,7 +140,7 @@ function judge(
   return { holds: true }
 }
 
-async function readLog(redis: Redis, bucket: Bucket, watermark: string): Promise<Logged[]> {
+async function readLog(redis: RedisClient, bucket: Bucket, watermark: string): Promise<Logged[]> {
   const logged: Logged[] = []
   for (let after = '-'; ; ) {
     const page = await redis.xrange(logKey(bucket), after, watermark, 'COUNT', pageEntries)

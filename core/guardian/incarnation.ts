@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis'
+import type { RedisClient } from '../stores/store.ts'
 
 /** Which life of Redis this is, as far as it tells. */
 export interface Incarnation {
@@ -12,7 +12,7 @@ export interface Incarnation {
 }
 
 /** @throws when Redis does not answer. */
-export async function readIncarnation(redis: Redis): Promise<Incarnation> {
+export async function readIncarnation(redis: RedisClient): Promise<Incarnation> {
   const [info, time] = await Promise.all([redis.info(), redis.time()])
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
   const runId = field('run_id')
@@ -26,7 +26,7 @@ export async function readIncarnation(redis: Redis): Promise<Incarnation> {
 }
 
 /** Managed Redis often refuses CONFIG: then nobody can say. */
-async function askPolicy(redis: Redis): Promise<string | undefined> {
+async function askPolicy(redis: RedisClient): Promise<string | undefined> {
   try {
     const reply = (await redis.config('GET', 'maxmemory-policy')) as string[]
     return reply[1]

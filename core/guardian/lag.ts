@@ -1,5 +1,5 @@
-import type { Redis } from 'ioredis'
 import { type Bucket, logKey } from '../../lua/keys.ts'
+import type { RedisClient } from '../stores/store.ts'
 
 /** What the drain still has before it. */
 export interface Lag {
@@ -10,7 +10,7 @@ export interface Lag {
 }
 
 /** One command for both: what is settled is deleted. @throws when Redis does not answer. */
-export async function readLag(redis: Redis, bucket: Bucket, nowMs: number): Promise<Lag> {
+export async function readLag(redis: RedisClient, bucket: Bucket, nowMs: number): Promise<Lag> {
   let info: unknown[]
   try {
     info = (await redis.call('XINFO', 'STREAM', logKey(bucket))) as unknown[]

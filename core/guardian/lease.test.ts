@@ -49,6 +49,8 @@ test('a bucket is final only when every other of its campaign is known to be emp
       epoch: 1,
     },
     finding: undefined,
+    life: undefined,
+    livedBefore: false,
     checkDueAt: 0,
     recheckAt: 0,
     doubted: false,

@@ -2,11 +2,16 @@ import { gateKey } from '../../lua/keys.ts'
 import type { Lease } from '../../lua/stock.ts'
 import { isFinal } from '../stock/tail.ts'
 import type { Finding, PrimedBucket } from './identity.ts'
+import { type Incarnation, isSameLife } from './incarnation.ts'
 import type { Withheld } from './lease.ts'
 
 /** What the guardian remembers of a bucket. */
 export interface Watched {
   bucket: PrimedBucket
+  /** The life of the server that had the bucket when it was last looked at. */
+  life: Incarnation | undefined
+  /** An earlier life was seen, or another server. */
+  livedBefore: boolean
   /** Of the last check in this life of Redis. */
   finding: Finding | undefined
   /** By performance.now(). */
@@ -88,6 +93,8 @@ export function updateWatchList(list: Map<string, Watched>, active: readonly Pri
     else
       list.set(key, {
         bucket,
+        life: undefined,
+        livedBefore: false,
         finding: undefined,
         checkDueAt: 0,
         recheckAt: 0,
@@ -105,6 +112,16 @@ export function forgetFinding(one: Watched): void {
   one.checkDueAt = 0
   one.doubted = false
   one.stranded = undefined
+}
+
+/** Takes note of the life of Redis in which the bucket is now; whether it is another than before. */
+export function noteLife(one: Watched, now: Incarnation): boolean {
+  const before = one.life
+  one.life = now
+  if (before === undefined || isSameLife(before, now)) return false
+  one.livedBefore = true
+  forgetFinding(one)
+  return true
 }
 
 /** The buckets that may say SOLD_OUT when they are empty: by their campaign's policy and what is elsewhere. */

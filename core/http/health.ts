@@ -38,13 +38,13 @@ export function registerHealthRoutes(app: CoreApp, deps: Deps, isStopping: () =>
   )
 }
 
-async function runChecks({ db, redis, runner, log }: Deps): Promise<Record<string, Check>> {
+async function runChecks({ db, stores, log }: Deps): Promise<Record<string, Check>> {
   // A bucket that no campaign has: the script runs and finds no gate.
   const nowhere = { campaignId: 'readyz', bucket: 0 }
   const checks = {
     postgres: () => db.query.sql`SELECT 1`,
-    redis: () => redis.ping(),
-    script: () => snapshot(runner, nowhere),
+    redis: () => stores.main.client.ping(),
+    script: () => snapshot(stores.main.runner, nowhere),
   }
   const entries = Object.entries(checks).map(async ([name, check]): Promise<[string, Check]> => {
     try {

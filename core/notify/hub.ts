@@ -5,7 +5,7 @@ import type { Deps, Running } from '../deps.ts'
 import { decodeEvents, type OutboxEvent, overlapMs } from './event.ts'
 import { eventsSince } from './outbox.ts'
 
-export type HubDeps = Pick<Deps, 'db' | 'blockingRedis' | 'log' | 'clock'>
+export type HubDeps = Pick<Deps, 'db' | 'subscription' | 'log' | 'clock'>
 
 /** Who wants to hear of a user's events. */
 export interface Follower {
@@ -31,7 +31,7 @@ const usersPerQuery = 500
 export function startHub(deps: HubDeps): Hub {
   const log = deps.log.child({ part: 'hub' })
   const followers = makeFollowers()
-  const redis = deps.blockingRedis()
+  const redis = deps.subscription()
   /** Everything told up to here was heard. */
   let heardUntilMs = deps.clock()
   /** Which connection this is; `whole` once it has heard all that was told before it. */

@@ -21,7 +21,7 @@ const heard: number[] = []
 before(async () => {
   ;[database, redis] = await Promise.all([freshDatabase(), freshRedis()])
   ground = await openGround(database.url, redis.url)
-  const ear = ground.deps.blockingRedis()
+  const ear = ground.deps.subscription()
   ear.on('message', (_, message: string) =>
     heard.push(...decodeEvents(message).map((event) => event.eventId)),
   )

@@ -47,6 +47,8 @@ export const campaigns = pgTable('campaigns', {
   pace: jsonb('pace').$type<Pace>(),
   stockCollectedAt: instant('stock_collected_at'),
   delivery: text('delivery').$type<Delivery>().notNull().default('stream'),
+  /** The Redis deployment that has its gates; its id says the same. */
+  store: text('store').notNull().default('main'),
 })
 export type Campaign = typeof campaigns.$inferSelect
 
