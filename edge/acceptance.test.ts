@@ -23,7 +23,7 @@ test('an acceptance carries a ticket and a receipt that open for its own user, w
         const ticket = new URL(address, 'http://edge.example').searchParams.get('ticket')!
         assert.deepEqual(openTicket(ticket, requestId, Date.parse(body.accepted_at), ring), acceptance)
       }
-      assert.deepEqual(unsealReceipt(body.receipt, ring), { campaignId: 'c1', requestId, userId })
+      assert.deepEqual(unsealReceipt(body.receipt, ring), acceptance)
       assert.equal(acceptanceBody(acceptance, ring), text)
     }),
   )

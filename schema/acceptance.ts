@@ -76,17 +76,33 @@ export function packTime(ms: number): string {
 
 const hex = (value: number, digits: number) => value.toString(16).padStart(digits, '0')
 
+/** Hexadecimal of 12 bits, which two six-bit characters are. */
+const triples = Array.from({ length: 4096 }, (_, value) => hex(value, 3))
+const tripleAt = (packed: string, at: number) =>
+  triples[(sixbitAt(packed, at) << 6) | sixbitAt(packed, at + 1)]!
+
+let lastTime = ''
+let lastTimeHex = ''
+/** The first two groups of a UUIDv7. The claims of one call share theirs. */
+function timeHex(time: string): string {
+  if (time !== lastTime) {
+    const digits = hex(decodeSixbit(time), 12)
+    lastTimeHex = `${digits.slice(0, 8)}-${digits.slice(8)}`
+    lastTime = time
+  }
+  return lastTimeHex
+}
+
 /**
  * UUIDv7 (RFC 9562) of a packed request id: 8 characters of time and 13 of randomness, of which the first
  * counts with its low two bits only.
  */
 export function requestIdOf(packed: string): string {
-  const time = hex(decodeSixbit(packed.slice(0, 8)), 12)
   const c2 = sixbitAt(packed, 10)
-  const randA = ((sixbitAt(packed, 8) & 3) << 10) | (sixbitAt(packed, 9) << 4) | (c2 >> 2)
-  const top = 0x8000 | ((c2 & 3) << 12) | (sixbitAt(packed, 11) << 6) | sixbitAt(packed, 12)
-  const rest = hex(decodeSixbit(packed.slice(13, 21)), 12)
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${hex(randA, 3)}-${hex(top, 4)}-${rest}`
+  const randA = triples[((sixbitAt(packed, 8) & 3) << 10) | (sixbitAt(packed, 9) << 4) | (c2 >> 2)]!
+  const variant = (8 | (c2 & 3)).toString(16)
+  const rest = tripleAt(packed, 13) + tripleAt(packed, 15) + tripleAt(packed, 17) + tripleAt(packed, 19)
+  return `${timeHex(packed.slice(0, 8))}-7${randA}-${variant}${tripleAt(packed, 11)}-${rest}`
 }
 
 const uuid7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

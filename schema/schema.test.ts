@@ -144,12 +144,11 @@ describe('signed texts', () => {
           userId,
         })
         const requestId = requestIdOf(`${packTime(1000)}0${'2'.repeat(12)}`)
-        const receipt = { campaignId: 'c1', requestId, userId }
+        const receipt = { campaignId: 'c1', bucket: 77, requestId, userId }
         assert.deepEqual(unsealReceipt(sealReceipt(receipt, one), one), receipt)
-        const ticket = { ...receipt, bucket: 77 }
-        assert.deepEqual(openTicket(sealTicket(ticket, one), requestId, 2000, one), ticket)
-        const both = sealAcceptance(ticket, packRequestId(requestId), one)
-        assert.deepEqual(both, { ticket: sealTicket(ticket, one), receipt: sealReceipt(receipt, one) })
+        assert.deepEqual(openTicket(sealTicket(receipt, one), requestId, 2000, one), receipt)
+        const both = sealAcceptance(receipt, packRequestId(requestId), one)
+        assert.deepEqual(both, { ticket: sealTicket(receipt, one), receipt: sealReceipt(receipt, one) })
         assert.equal(openAssertion(sealAssertion(userId, 1000, one), 2000, one), userId)
       }),
     )
@@ -184,10 +183,29 @@ describe('signed texts', () => {
   })
   it('are worthless for another purpose, and under an unknown key', () => {
     const requestId = requestIdOf(`${packTime(1000)}0${'2'.repeat(12)}`)
-    const receipt = sealReceipt({ campaignId: 'c1', requestId, userId: 'u' }, one)
+    const receipt = sealReceipt({ campaignId: 'c1', bucket: 0, requestId, userId: 'u' }, one)
     assert.equal(unsealClaimToken(receipt, one), undefined)
     assert.equal(unsealReceipt(receipt, two), undefined)
     assert.equal(openAssertion(sealTicket({ ...at, requestId }, one), 0, one), undefined)
+  })
+  it('of one acceptance share an HMAC, and neither can be made into the other', () => {
+    const requestId = requestIdOf(`${packTime(1000)}0${'2'.repeat(12)}`)
+    const ticket = sealTicket({ ...at, requestId }, one)
+    const receipt = sealReceipt({ ...at, requestId }, one)
+    const proof = (text: string) => text.slice(text.lastIndexOf(':') + 1)
+    assert.equal(proof(ticket).length, 21)
+    assert.equal(proof(receipt).length, 21)
+    assert.notEqual(proof(ticket), proof(receipt))
+    const relabelled = (text: string, kind: string) => kind + text.slice(3)
+    assert.equal(unsealReceipt(relabelled(ticket, 'rc2'), one), undefined)
+    assert.equal(openTicket(relabelled(receipt, 'tk3'), requestId, 2000, one), undefined)
+    for (const text of [ticket, receipt]) {
+      for (let i = 0; i < text.length; i++) {
+        const altered = text.slice(0, i) + String.fromCharCode(text.charCodeAt(i) ^ 1) + text.slice(i + 1)
+        assert.equal(openTicket(altered, requestId, 2000, one), undefined, `${i}`)
+        assert.equal(unsealReceipt(altered, one), undefined, `${i}`)
+      }
+    }
   })
   it('live through a rotation: the new key signs, the old still verifies, until it is taken away', () => {
     const old = sealClaimToken(token, one)

@@ -49,9 +49,12 @@ export function equalConstantTime(a: string, b: string): boolean {
   return difference === 0
 }
 
+const plainField = /^[A-Za-z0-9_.~-]*$/
+
 /** @throws URIError on a lone surrogate, which has no UTF-8 form. */
 export function encodeField(text: string): string {
-  return encodeURIComponent(text)
+  // Most user ids are plain, and the look costs a tenth of the call into the runtime.
+  return plainField.test(text) ? text : encodeURIComponent(text)
 }
 
 export function decodeField(text: string): string {

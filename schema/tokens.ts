@@ -1,6 +1,6 @@
-import { isRequestId, packRequestId, requestIdOf, timeOfRequestId } from './acceptance.ts'
+import { packRequestId, requestIdOf, timeOfRequestId } from './acceptance.ts'
 import { limits } from './limits.ts'
-import { decodeField, encodeField, type Keyring, seal, unseal } from './sealed.ts'
+import { decodeField, encodeField, equalConstantTime, type Keyring, seal, unseal } from './sealed.ts'
 
 /**
  * The four signed texts of the product. All instants are ms since the epoch; user ids are any Unicode text.
@@ -94,7 +94,7 @@ export function peekClaimToken(text: string, campaignId: string): ClaimTokenHint
   return Number.isNaN(bucket) ? undefined : { bucket, userId: encoded }
 }
 
-/** Besides whose claim it is, a ticket says where the claim's record is: its status can be told without the ledger. */
+/** Whose accepted claim it is, and where its record stands: its status can be told without the ledger. */
 export interface Ticket {
   campaignId: string
   bucket: number
@@ -102,62 +102,76 @@ export interface Ticket {
   userId: string
 }
 
-const ticketKind = 'tk2'
+/** What a receipt proves: the same, and that it was accepted. */
+export type Receipt = Ticket
 
-/** The expiry follows from the request id's time, so a replayed acceptance carries the same ticket. */
-export function sealTicket({ campaignId, bucket, requestId, userId }: Ticket, ring: Keyring): string {
-  const fields = [campaignId, bucket.toString(36), packRequestId(requestId), encodeField(userId)]
-  return seal(ticketKind, fields, ring)
-}
+/**
+ * Every 202 carries both, so one HMAC over `ac1:kid:campaign:bucket:packed id:user` signs them: its first 21
+ * characters (126 bits) are the ticket's, its last 21 (124 bits) the receipt's. Neither half tells the other, so
+ * a ticket, which stands in addresses, can't be made into a receipt.
+ */
+const acceptanceKind = 'ac1'
+const ticketKind = 'tk3'
+const receiptKind = 'rc2'
+const halfChars = 21
+const kindChars = acceptanceKind.length
 
-/** Ticket and receipt of one acceptance, from its packed request id: what every 202 carries. */
+/** Ticket and receipt of one acceptance, from its packed request id. A replayed acceptance has the same ones. */
 export function sealAcceptance(
   { campaignId, bucket, userId }: Omit<Ticket, 'requestId'>,
   packedId: string,
   ring: Keyring,
 ): { ticket: string; receipt: string } {
-  const user = encodeField(userId)
+  const kid = ring.currentKid
+  const rest = `:${kid}:${campaignId}:${bucket.toString(36)}:${packedId}:${encodeField(userId)}`
+  const mac = ring.mac(kid)!(acceptanceKind + rest)
   return {
-    ticket: seal(ticketKind, [campaignId, bucket.toString(36), packedId, user], ring),
-    receipt: seal(receiptKind, [campaignId, packedId, user], ring),
+    ticket: `${ticketKind}${rest}:${mac.slice(0, halfChars)}`,
+    receipt: `${receiptKind}${rest}:${mac.slice(-halfChars)}`,
   }
 }
 
-/** The ticket, if it is genuine, unexpired and opens this claim; else undefined. */
+export function sealTicket(ticket: Ticket, ring: Keyring): string {
+  return sealAcceptance(ticket, packRequestId(ticket.requestId), ring).ticket
+}
+
+export function sealReceipt(receipt: Receipt, ring: Keyring): string {
+  return sealAcceptance(receipt, packRequestId(receipt.requestId), ring).receipt
+}
+
+/** What a genuine ticket or receipt says; undefined: malformed, unknown key or altered. */
+function openAcceptance(kind: string, text: string, ring: Keyring): Ticket | undefined {
+  const macStart = text.lastIndexOf(':')
+  const kidEnd = text.indexOf(':', kindChars + 1)
+  if (!text.startsWith(`${kind}:`) || kidEnd < 0 || macStart <= kidEnd) return undefined
+  const mac = ring.mac(text.slice(kindChars + 1, kidEnd))?.(acceptanceKind + text.slice(kindChars, macStart))
+  const half = kind === ticketKind ? mac?.slice(0, halfChars) : mac?.slice(-halfChars)
+  if (half === undefined || !equalConstantTime(half, text.slice(macStart + 1))) return undefined
+  const fields = text.slice(kidEnd + 1, macStart).split(':')
+  if (fields.length !== 4) return undefined
+  const [campaignId, bucket, packedId, user] = fields as [string, string, string, string]
+  return {
+    campaignId,
+    bucket: Number.parseInt(bucket, 36),
+    requestId: requestIdOf(packedId),
+    userId: decodeField(user),
+  }
+}
+
+/** The ticket, if it is genuine, unexpired and opens this claim. Its expiry follows from the request id's time. */
 export function openTicket(
   text: string,
   requestId: string,
   nowMs: number,
   ring: Keyring,
 ): Ticket | undefined {
-  const fields = unseal(ticketKind, text, 4, ring)
-  if (fields === undefined || !isRequestId(requestId) || packRequestId(requestId) !== fields[2])
-    return undefined
-  if (nowMs >= timeOfRequestId(requestId) + limits.ticketLifetimeMs) return undefined
-  const bucket = Number.parseInt(fields[1]!, 36)
-  return { campaignId: fields[0]!, bucket, requestId, userId: decodeField(fields[3]!) }
-}
-
-export interface Receipt {
-  campaignId: string
-  requestId: string
-  userId: string
-}
-
-const receiptKind = 'rc1'
-
-export function sealReceipt(receipt: Receipt, ring: Keyring): string {
-  return seal(
-    receiptKind,
-    [receipt.campaignId, packRequestId(receipt.requestId), encodeField(receipt.userId)],
-    ring,
-  )
+  const ticket = openAcceptance(ticketKind, text, ring)
+  if (ticket === undefined || ticket.requestId !== requestId) return undefined
+  return nowMs < timeOfRequestId(requestId) + limits.ticketLifetimeMs ? ticket : undefined
 }
 
 export function unsealReceipt(text: string, ring: Keyring): Receipt | undefined {
-  const fields = unseal(receiptKind, text, 3, ring)
-  if (fields === undefined) return undefined
-  return { campaignId: fields[0]!, requestId: requestIdOf(fields[1]!), userId: decodeField(fields[2]!) }
+  return openAcceptance(receiptKind, text, ring)
 }
 
 const assertionKind = 'as1'

@@ -16,7 +16,7 @@ const ring = (keys: string) => parseKeyring('RECEIPT_KEYS', keys, macFor)
 const userId = '张三 \n:%'
 const acceptedAtMs = Date.parse('2026-11-11T00:00:00.123Z')
 const requestId = requestIdOf(`${packTime(acceptedAtMs)}-aaaaaaaaa${userTag(userId)}`)
-const receipt = sealReceipt({ campaignId: 'c1', requestId, userId }, ring(oldKey))
+const receipt = sealReceipt({ campaignId: 'c1', bucket: 0, requestId, userId }, ring(oldKey))
 
 /** No core, no Redis, no network: only the keys. */
 async function verify(text: string, env: Record<string, string>, home = temporaryFolder('receipt')) {
@@ -61,7 +61,7 @@ test('a receipt that is altered anywhere, of another kind or under a key taken a
   const env = { RECEIPT_KEYS: oldKey }
   const texts = [
     sealTicket({ campaignId: 'c1', bucket: 0, requestId, userId }, ring(oldKey)),
-    sealReceipt({ campaignId: 'c1', requestId, userId }, ring(newKey)),
+    sealReceipt({ campaignId: 'c1', bucket: 0, requestId, userId }, ring(newKey)),
     `${receipt} `,
     'x',
   ]

@@ -45,7 +45,7 @@ async function afterLoss(quota: number, claims: number) {
   const rebuild = { bucket, cause: 'test', actor: 'tester', role: 'operator', force: false }
   assert.equal((await rebuildBucket(ground.deps, rebuild)).outcome, 'rebuilt')
   const receiptOf = ({ userId, requestId }: Accepted) =>
-    sealReceipt({ campaignId: bucket.campaignId, requestId, userId }, ground.deps.keyrings.receipt)
+    sealReceipt({ ...bucket, requestId, userId }, ground.deps.keyrings.receipt)
   return { bucket, accepted, receiptOf }
 }
 

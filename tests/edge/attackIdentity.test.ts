@@ -60,7 +60,7 @@ describe('claim tokens', () => {
       const keys = ring('claimTokenKeys')
       const strangers = [
         sealTicket({ campaignId: campaign.id, bucket: 0, requestId: id, userId: 'ann' }, keys),
-        sealReceipt({ campaignId: campaign.id, requestId: id, userId: 'ann' }, keys),
+        sealReceipt({ campaignId: campaign.id, bucket: 0, requestId: id, userId: 'ann' }, keys),
         sealAssertion('ann', Date.now(), keys),
         seal('ct1', ['a', 'b'], keys),
       ]
@@ -69,7 +69,7 @@ describe('claim tokens', () => {
       const receipts = ring('receiptKeys')
       for (const text of [
         token,
-        sealReceipt({ campaignId: campaign.id, requestId: id, userId: 'ann' }, receipts),
+        sealReceipt({ campaignId: campaign.id, bucket: 0, requestId: id, userId: 'ann' }, receipts),
         sealAssertion('ann', Date.now(), receipts),
         sealTicket({ campaignId: campaign.id, bucket: 0, requestId: id, userId: 'ann' }, keys),
       ])

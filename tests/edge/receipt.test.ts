@@ -24,7 +24,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
 }
 
 const receiptOf = (userId: string, kid: 'receiptKeys' | 'claimTokenKeys' = 'receiptKeys') =>
-  sealReceipt({ campaignId: 'c1', requestId, userId }, world.ring(kid))
+  sealReceipt({ campaignId: 'c1', bucket: 0, requestId, userId }, world.ring(kid))
 const present = async (body: string, user = 'ann', headers: Record<string, string> = {}) =>
   world.call('/v1/receipts', {
     method: 'POST',
