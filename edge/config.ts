@@ -1,3 +1,4 @@
+import { mainStore, storeNameForm } from '../schema/campaignId.ts'
 import { type Keyring, parseKeyring } from '../schema/sealed.ts'
 import { type GuardBindings, type GuardConfig, parseGuardConfig } from './guards/config.ts'
 import { macFor } from './mac.ts'
@@ -7,6 +8,8 @@ import type { Dataset } from './metrics.ts'
 export interface Bindings extends GuardBindings {
   readonly UPSTASH_REDIS_REST_URL?: string
   readonly UPSTASH_REDIS_REST_TOKEN?: string
+  /** JSON, name → {url, token}: the databases of campaigns that are not in the main one; a secret. */
+  readonly UPSTASH_STORES?: string
   readonly CORE_URL?: string
   readonly LOGIN_JWKS_URL?: string
   readonly LOGIN_ISSUER?: string
@@ -39,8 +42,16 @@ export interface LoginConfig {
   readonly algorithm: string
 }
 
+export interface RestAddress {
+  readonly url: string
+  readonly token: string
+}
+
 export interface Config {
-  readonly redis: { readonly url: string; readonly token: string }
+  /** The main store's. */
+  readonly redis: RestAddress
+  /** The others, by name. */
+  readonly stores: ReadonlyMap<string, RestAddress>
   readonly coreUrl: string
   readonly login: LoginConfig
   readonly keys: Keyrings
@@ -62,6 +73,7 @@ export function parseConfig(bindings: Bindings): Config {
   })
   return Object.freeze({
     redis,
+    stores: parseStores(bindings.UPSTASH_STORES),
     coreUrl: address(bindings, 'CORE_URL'),
     login: Object.freeze({
       jwksUrl: address(bindings, 'LOGIN_JWKS_URL'),
@@ -100,7 +112,31 @@ function optionalSecret(bindings: Bindings, name: TextName): string | undefined 
 /** An http(s) address, without a slash at its end. */
 function address(bindings: Bindings, name: TextName): string {
   const value = text(bindings, name)
-  if (!/^https?:\/\//.test(value) || !URL.canParse(value))
-    throw new Error(`${name} is not an http or https address`)
+  if (!isAddress(value)) throw new Error(`${name} is not an http or https address`)
   return value.replace(/\/+$/, '')
+}
+
+function isAddress(value: string): boolean {
+  return /^https?:\/\//.test(value) && URL.canParse(value)
+}
+
+function parseStores(json: string | undefined): ReadonlyMap<string, RestAddress> {
+  const stores = new Map<string, RestAddress>()
+  const wrong = new Error(
+    'UPSTASH_STORES is not JSON like {"name":{"url":"https://…","token":"…"}}, names of 1 to 16 of a-z 0-9, not main',
+  )
+  let given: unknown
+  try {
+    given = JSON.parse(json || '{}')
+  } catch {
+    throw wrong
+  }
+  for (const [name, store] of Object.entries(given as Record<string, Partial<RestAddress> | null>)) {
+    const { url, token } = store ?? {}
+    const named = name !== mainStore && storeNameForm.test(name)
+    if (!named || typeof url !== 'string' || !isAddress(url) || typeof token !== 'string' || token === '')
+      throw wrong
+    stores.set(name, Object.freeze({ url: url.replace(/\/+$/, ''), token }))
+  }
+  return stores
 }

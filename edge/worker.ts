@@ -1,7 +1,6 @@
 import { enterBallot } from '../lua/claim.ts'
-import { restRunner } from '../lua/runner.ts'
 import { limits } from '../schema/limits.ts'
-import { arbiterCallEndsMs, breakerRunner } from './arbiterRunner.ts'
+import { makeArbiterRunner } from './arbiterRunner.ts'
 import { Breaker } from './breaker.ts'
 import { makeCampaigns } from './campaigns.ts'
 import { claim } from './claim.ts'
@@ -38,13 +37,7 @@ function compose(bindings: Bindings): Gate {
   const core = makeCore({ url: config.coreUrl, keys: config.keys.edgeCore, breaker: toCore, clock })
   const campaigns = makeCampaigns(core, cache, config.keys.campaignId, clock)
   const logins = makeLogins(config.login, clock)
-  const toRedis = new Breaker({ what: 'redis', log, callEndsMs: arbiterCallEndsMs, clock })
-  const rest = restRunner({
-    ...config.redis,
-    timeoutMs: limits.arbiterCallTimeoutMs,
-    fetch: (input, init) => fetch(input, init),
-  })
-  const runner = breakerRunner(rest, toRedis)
+  const { runner, circuits } = makeArbiterRunner(config, log, clock)
   const holders = makeHolders({ runner, cache, log })
   const groups = new GroupCommit({
     runner,
@@ -86,7 +79,7 @@ function compose(bindings: Bindings): Gate {
       token: config.metricsToken,
       claims: metrics,
       groups: { claim: groups, ballot: ballots },
-      circuits: [toCore, toRedis],
+      circuits: [toCore, ...circuits],
       startedAtMs: clock(),
       refuse,
       clock,
