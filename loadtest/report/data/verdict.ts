@@ -1,0 +1,153 @@
+import type { PeerRecord, RunRecord, SimulationRecord } from '../../record/record.ts'
+import { many } from '../text/format.ts'
+import { budgets, foundFor, holds } from './budgets.ts'
+
+export interface PartVerdict {
+  readonly part: string
+  /** `absent`: nothing of it is in the record, which is neither. */
+  readonly state: 'passed' | 'failed' | 'absent'
+  /** The numbers alone, `9 of 10`. */
+  readonly brief: string
+  /** With names and more numbers. */
+  readonly says: string
+}
+
+export interface Verdict {
+  readonly passed: boolean
+  readonly parts: readonly PartVerdict[]
+  /** In one line. */
+  readonly line: string
+}
+
+/** As far as a prediction may be from the measurement (issue: within 25 %). */
+export const predictionErrorMax = 0.25
+
+/** What is asked of a prediction; one that is no number fails. */
+export const isNear = (error: number): boolean => Math.abs(error) <= predictionErrorMax
+
+export const isCaught = (mutation: SimulationRecord['mutations'][number]): boolean =>
+  mutation.caught_at !== null && mutation.caught_at <= mutation.allowed_seeds
+
+/** The peers are there to show what is lost by them; only our own row is held to losing nothing. */
+export const isOurs = ({ name }: PeerRecord): boolean => /^(tidegate|ours)\b/i.test(name)
+
+export const isWhole = ({ oversold, lost, doubled }: PeerRecord): boolean => oversold + lost + doubled === 0
+
+const state = (passed: boolean) => (passed ? 'passed' : 'failed')
+const absent = (part: string): PartVerdict => ({
+  part,
+  state: 'absent',
+  brief: '',
+  says: 'not in this record',
+})
+
+function judge<Entry>(
+  part: string,
+  entries: readonly Entry[] | undefined,
+  held: (entry: Entry) => boolean,
+  nameOf: (entry: Entry) => string,
+  verb = 'passed',
+): PartVerdict {
+  if (entries === undefined || entries.length === 0) return absent(part)
+  const failed = entries.filter((entry) => !held(entry)).map(nameOf)
+  const brief = `${entries.length - failed.length} of ${entries.length}`
+  const says = `${brief} ${verb}`
+  return {
+    part,
+    brief,
+    state: state(failed.length === 0),
+    says: failed.length ? `${says}, not ${failed.join(', ')}` : says,
+  }
+}
+
+function simulationVerdict(simulation: SimulationRecord | undefined): PartVerdict {
+  if (simulation === undefined) return absent('simulation')
+  const { seeds, steps, violations, mutations } = simulation
+  const caught = mutations.filter(isCaught).length
+  const planted =
+    mutations.length === 0 ? 'no planted bugs run' : `${caught} of ${mutations.length} planted bugs caught`
+  return {
+    part: 'simulation',
+    brief: `${many(seeds, 'seed')}, ${many(violations.length, 'violation')}`,
+    state: state(violations.length === 0 && caught === mutations.length && seeds > 0),
+    says: `${many(seeds, 'seed')}, ${many(steps, 'step')}, ${many(violations.length, 'violation')}, ${planted}`,
+  }
+}
+
+function peersVerdict(peers: readonly PeerRecord[] | undefined): PartVerdict {
+  if (peers === undefined || peers.length === 0) return absent('peers')
+  const ours = peers.filter(isOurs)
+  const others = peers.filter((peer) => !isOurs(peer))
+  const broken = others.filter((peer) => !isWhole(peer)).length
+  const whole = ours.every(isWhole)
+  const told = `${broken} of ${many(others.length, 'other design')} lost, oversold or doubled`
+  return {
+    part: 'peers',
+    state: state(whole),
+    brief:
+      ours.length === 0
+        ? many(peers.length, 'design')
+        : `Tidegate ${whole ? 'lost nothing' : 'lost or oversold'}`,
+    says: ours.length === 0 ? told : `Tidegate ${whole ? 'did none of it' : 'broke its word'}, ${told}`,
+  }
+}
+
+/**
+ * What of a record passed and what did not. A record with nothing in it has not passed. What is absent does not fail
+ * it, since parts are run one by one, but it is named.
+ */
+export function verdictOf(record: RunRecord): Verdict {
+  const measured = budgets.filter((budget) => foundFor(budget, record) !== undefined)
+  const parts = [
+    judge(
+      'scenarios',
+      record.scenarios,
+      (s) => s.passed && s.violations.length === 0 && s.criteria.every((c) => c.passed),
+      (s) => s.name,
+    ),
+    judge(
+      'drills',
+      record.drills,
+      (d) => d.passed && d.violations.length === 0,
+      (d) => d.name,
+    ),
+    simulationVerdict(record.simulation),
+    peersVerdict(record.peers),
+    judge(
+      'scale',
+      record.scale,
+      (s) => s.violations.length === 0,
+      (s) => s.name,
+      'without a violation',
+    ),
+    judge(
+      'capacity',
+      record.capacity?.validations,
+      (v) => isNear(v.error),
+      (v) => `${v.run} ${v.what}`,
+      'predictions within 25 %',
+    ),
+    judge(
+      'budgets',
+      measured,
+      (budget) => holds(budget, foundFor(budget, record)!),
+      ({ suite, figure, latency }) => (suite ? `${suite} ${figure}` : `${latency} p99`),
+      'held',
+    ),
+  ]
+  return { parts, ...headline(parts) }
+}
+
+/** What failed comes first. */
+function headline(parts: readonly PartVerdict[]): Pick<Verdict, 'passed' | 'line'> {
+  const [failed, passed, missing] = (['failed', 'passed', 'absent'] as const).map((state) =>
+    parts.filter((part) => part.state === state),
+  ) as [PartVerdict[], PartVerdict[], PartVerdict[]]
+  const list = (some: readonly PartVerdict[]) => some.map(({ part, brief }) => `${part} ${brief}`).join(', ')
+  const sentences = [
+    failed.length > 0 && `Failed: ${list(failed)}`,
+    passed.length > 0 && `Passed: ${list(passed)}`,
+    missing.length > 0 && `Not in this record: ${missing.map(({ part }) => part).join(', ')}`,
+  ].filter((sentence) => sentence !== false)
+  return { passed: failed.length === 0 && passed.length > 0, line: `${sentences.join('. ')}.` }
+}
