@@ -27,6 +27,32 @@ test('the environment is read once into a frozen value, with defaults that are s
   assert.deepEqual([other.port, other.databasePrepare, other.endWithParent], [8080, false, true])
 })
 
+test('a Redis of several addresses is a cluster, and further stores have names', () => {
+  assert.deepEqual(parseEnv(good).stores, [{ name: 'main', urls: [good.REDIS_URL] }])
+  const cluster = 'redis://127.0.0.1:7000,redis://127.0.0.1:7001'
+  const { stores } = parseEnv({
+    ...good,
+    REDIS_URL: cluster,
+    REDIS_STORES: JSON.stringify({ two: 'rediss://two:6379', big: cluster }),
+  })
+  assert.deepEqual(stores, [
+    { name: 'main', urls: cluster.split(',') },
+    { name: 'two', urls: ['rediss://two:6379'] },
+    { name: 'big', urls: cluster.split(',') },
+  ])
+  for (const wrong of [
+    '[]x',
+    '{"main":"redis://a"}',
+    '{"Two":"redis://a"}',
+    '{"two":"http://hunter2"}',
+    '{"two":5}',
+  ])
+    assert.throws(
+      () => parseEnv({ ...good, REDIS_STORES: wrong }),
+      (error: Error) => /^REDIS_STORES: give JSON/m.test(error.message) && !error.message.includes('hunter2'),
+    )
+})
+
 test('every fault names its variable and the cure, all at once, and no value', () => {
   const faults: Record<string, string> = {
     DATABASE_URL: 'mysql://hunter2',

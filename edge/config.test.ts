@@ -36,3 +36,23 @@ test('a wrong configuration is refused with a sentence that names what is missin
     )
   assert.throws(() => parseConfig({ ...complete, CORE_URL: 'core.example' }), /CORE_URL/)
 })
+
+test('further stores have names, addresses and tokens, or are refused without a word of them', () => {
+  assert.equal(parseConfig(complete).stores.size, 0)
+  const { stores } = parseConfig({
+    ...complete,
+    UPSTASH_STORES: '{"two":{"url":"https://two.example/","token":"t"}}',
+  })
+  assert.deepEqual([...stores], [['two', { url: 'https://two.example', token: 't' }]])
+  for (const wrong of [
+    'hunter2',
+    '{"main":{"url":"https://hunter2","token":"t"}}',
+    '{"two":{"url":"hunter2","token":"t"}}',
+    '{"two":{"url":"https://hunter2"}}',
+    '{"two":null}',
+  ])
+    assert.throws(
+      () => parseConfig({ ...complete, UPSTASH_STORES: wrong }),
+      (error: Error) => error.message.includes('UPSTASH_STORES') && !error.message.includes('hunter2'),
+    )
+})

@@ -11,7 +11,7 @@ import {
   unpackRecord,
   unpackRecords,
 } from './acceptance.ts'
-import { isCampaignId, makeCampaignId } from './campaignId.ts'
+import { isCampaignId, makeCampaignId, storeOfCampaign } from './campaignId.ts'
 import { decisionOf, decisions } from './decision.ts'
 import { MalformedEntry, parseEntry } from './entry.ts'
 import { bucketOf, hash53, keyFingerprint, paramsFingerprint } from './hash.ts'
@@ -243,6 +243,16 @@ describe('signed texts', () => {
 })
 
 describe('campaign ids', () => {
+  it('say which store has the campaign, and nobody can make one say another', () => {
+    const id = makeCampaignId(randomBytes(16), one, 'two')
+    assert.match(id, /^c[0-9a-z]{24}-two$/)
+    assert.ok(isCampaignId(id, one))
+    assert.equal(storeOfCampaign(id), 'two')
+    const plain = makeCampaignId(randomBytes(16), one)
+    assert.equal(storeOfCampaign(plain), 'main')
+    const moved = [id.slice(0, 25), `${id.slice(0, 25)}-one`, `${plain}-two`, `${plain}-`, `${id}-two`]
+    for (const bad of moved) assert.ok(!isCampaignId(bad, one), bad)
+  })
   it('verify themselves, under an old key too', () => {
     for (let i = 0; i < 50; i++) {
       const id = makeCampaignId(randomBytes(16), one)

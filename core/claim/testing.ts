@@ -6,6 +6,7 @@ import { type ClaimArgs, claim } from '../../lua/claim.ts'
 import { type Bucket, logKey } from '../../lua/keys.ts'
 import { prime, renewLease } from '../../lua/stock.ts'
 import { userTag } from '../../schema/acceptance.ts'
+import { mainStore } from '../../schema/campaignId.ts'
 import { migrate } from '../../schema/db/migrate.ts'
 import { keyFingerprint } from '../../schema/hash.ts'
 import type { Rules } from '../../schema/rules.ts'
@@ -44,18 +45,20 @@ export function environmentFor(databaseUrl: string, redisUrl: string): Record<st
   }
 }
 
-/** @param through where the core finds Postgres, when not at `databaseUrl`: a proxy in between. */
+/**
+ * @param redisUrl of a server, or with commas of a cluster; `redis` then talks to the first of its nodes.
+ * @param through where the core finds Postgres, when not at `databaseUrl`: a proxy in between. */
 export async function openGround(
   databaseUrl: string,
   redisUrl: string,
-  through: { databaseUrl?: string; log?: Logger } = {},
+  through: { databaseUrl?: string; log?: Logger; env?: Record<string, string> } = {},
 ): Promise<Ground> {
   await migrate(databaseUrl)
   const log = through.log ?? pino({ level: 'silent' })
-  const env = parseEnv(environmentFor(through.databaseUrl ?? databaseUrl, redisUrl))
+  const env = parseEnv({ ...environmentFor(through.databaseUrl ?? databaseUrl, redisUrl), ...through.env })
   const { deps, close } = connect(env, log)
   const sql = postgres(databaseUrl, { max: 2, onnotice: () => undefined })
-  const redis = new Redis(redisUrl)
+  const redis = new Redis(redisUrl.split(',')[0]!)
   redis.on('error', () => undefined)
   const parts: Running[] = []
   return {
@@ -84,6 +87,10 @@ export interface CampaignSpec {
   rules?: Partial<Rules>
   /** Ms from now; a minute ago unless given. */
   startsInMs?: number
+  /** One unless given; the quota is a multiple of it. */
+  buckets?: number
+  /** Another store than the main one. */
+  store?: string
 }
 
 let campaigns = 0
@@ -94,25 +101,28 @@ const plainRules: Rules = {
   in_flight: 'continue',
 }
 
-/** A campaign of one bucket in the ledger and in Redis, with a long lease. */
+/** A campaign in the ledger and in Redis, with a long lease: its first bucket. */
 export async function openCampaign(ground: Ground, spec: CampaignSpec): Promise<Bucket> {
   const { sql, deps } = ground
-  const bucket = { campaignId: `c-${process.pid}-${++campaigns}`, bucket: 0 }
+  const { buckets = 1, store = mainStore } = spec
+  const name = `c-${process.pid}-${++campaigns}`
+  // A campaign's id says its store behind 25 characters.
+  const bucket = { campaignId: store === mainStore ? name : `${name.padEnd(25, '.')}-${store}`, bucket: 0 }
   const now = deps.clock()
   const at = (ms: number) => new Date(now + ms).toISOString()
   const { perUserLimit = 1, state = 'ACTIVE' } = spec
   const [startsAt, endsAt] = [spec.startsInMs ?? -60_000, 3_600_000]
   await sql`
     INSERT INTO campaigns (campaign_id, name, state, quota, per_user_limit, starts_at, ends_at, time_zone,
-      created_by, created_at, updated_at)
+      created_by, created_at, updated_at, bucket_count, store)
     VALUES (${bucket.campaignId}, 'Test', ${state}, ${spec.quota}, ${perUserLimit}, ${at(startsAt)}, ${at(endsAt)},
-      'UTC', 'maker', ${at(0)}, ${at(0)})`
+      'UTC', 'maker', ${at(0)}, ${at(0)}, ${buckets}, ${store})`
   const rules = { ...plainRules, ...spec.rules }
   await sql`INSERT INTO rule_versions VALUES (${bucket.campaignId}, 1, ${sql.json(rules)}, 'maker', ${at(0)})`
   await sql`INSERT INTO campaign_stock (campaign_id, quota) VALUES (${bucket.campaignId}, ${spec.quota})`
   await sql`
     INSERT INTO buckets (campaign_id, bucket, allocated, primed_at, config_version)
-    VALUES (${bucket.campaignId}, 0, ${spec.quota}, ${at(0)}, 1)`
+    SELECT ${bucket.campaignId}, b, ${spec.quota / buckets}, ${at(0)}, 1 FROM generate_series(0, ${buckets - 1}) b`
   const config = {
     configVersion: 1,
     state: 'ACTIVE' as const,
@@ -121,8 +131,11 @@ export async function openCampaign(ground: Ground, spec: CampaignSpec): Promise<
     endsAtMs: now + endsAt,
     perUserLimit,
   }
-  await prime(deps.runner, bucket, config, { epoch: 1, amount: spec.gateStock ?? spec.quota, final: true })
-  await renewLease(deps.runner, bucket, 600_000, true)
+  const stock = { epoch: 1, amount: (spec.gateStock ?? spec.quota) / buckets, final: buckets === 1 }
+  for (let i = 0; i < buckets; i++) {
+    await prime(deps.runner, { ...bucket, bucket: i }, config, stock)
+    await renewLease(deps.runner, { ...bucket, bucket: i }, 600_000, stock.final)
+  }
   return bucket
 }
 

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Bucket, gateKey, logKey } from '../../lua/keys.ts'
+import { renewLease, snapshot } from '../../lua/stock.ts'
+import { until } from '../../stack/process.ts'
+import { type FreshCluster, freshCluster } from '../../stack/redis-cluster.ts'
+import { type FreshDatabase, freshDatabase } from '../../stack/testing.ts'
+import { startDrains } from '../claim/drain.ts'
+import { type Accepted, claimFor, type Ground, openCampaign, openGround, people } from '../claim/testing.ts'
+import { type Guardian, startGuardian } from '../guardian/guardian.ts'
+import { makeRecovery } from '../recovery/recover.ts'
+import { slotOf } from './slot.ts'
+
+/** The core on a real cluster of three masters with a replica each, and a campaign of eight buckets. */
+
+const bucketCount = 8
+let database: FreshDatabase
+let cluster: FreshCluster
+let ground: Ground
+let guardian: Guardian
+let campaign: Bucket
+before(async () => {
+  ;[database, cluster] = await Promise.all([freshDatabase(), freshCluster(3, 3)])
+  ground = await openGround(database.url, cluster.masters.map(({ url }) => url).join(','))
+  await until(() => isServed('any'), 'the cluster is not known', 10_000)
+  campaign = await openCampaign(ground, { quota: 800, buckets: bucketCount })
+  for (const bucket of allBuckets()) await renewLease(ground.deps.runner, bucket, 0, false)
+  guardian = ground.runs(startGuardian(ground.deps, { recover: makeRecovery(ground.deps) }))
+  ground.runs(startDrains(ground.deps, { consumer: 'clustered' }))
+})
+after(async () => {
+  await ground?.close()
+  await cluster?.stop()
+  await database?.drop()
+})
+
+const allBuckets = (): Bucket[] =>
+  Array.from({ length: bucketCount }, (_, bucket) => ({ ...campaign, bucket }))
+const addressOf = (bucket: Bucket) => ground.deps.stores.main.nodeOf(gateKey(bucket)).address
+
+async function isServed(key: string): Promise<boolean> {
+  try {
+    return ground.deps.stores.main.nodeOf(key) !== undefined
+  } catch {
+    return false
+  }
+}
+
+const isLeased = async (bucket: Bucket) => {
+  const gate = await snapshot(ground.deps.runner, bucket).catch(() => undefined)
+  return gate !== undefined && gate.leaseUntilMs > gate.nowMs
+}
+
+async function untilDelivered(accepted: readonly Accepted[], deadlineMs: number): Promise<void> {
+  const ids = accepted.map(({ requestId }) => requestId)
+  await until(
+    async () => {
+      const [row] = await ground.sql`
+        SELECT count(*)::int AS n FROM claims WHERE request_id = ANY(${ids}::uuid[]) AND status = 'DELIVERED'`
+      return row!['n'] === ids.length
+    },
+    'not all were delivered',
+    deadlineMs,
+  )
+}
+
+describe('the core on a Redis Cluster', () => {
+  it('knows the slots as the servers do', async () => {
+    for (const key of [
+      logKey(campaign),
+      gateKey({ ...campaign, bucket: 7 }),
+      'plain',
+      'a{}b',
+      '{x}{y}',
+      'ключ',
+    ])
+      assert.equal(slotOf(key), await ground.redis.cluster('KEYSLOT', key), key)
+  })
+
+  it('leases and drains buckets on every master, each claim once', async () => {
+    assert.equal(new Set(allBuckets().map(addressOf)).size, 3, 'the buckets are on all three masters')
+    const accepted: Accepted[] = []
+    for (const bucket of allBuckets()) {
+      await until(() => isLeased(bucket), 'no lease came', 15_000)
+      accepted.push(...(await claimFor(ground, bucket, people(20, `first-${bucket.bucket}`))))
+    }
+    assert.equal(accepted.length, bucketCount * 20)
+    await untilDelivered(accepted, 10_000)
+    for (const bucket of allBuckets()) {
+      const settled = async () => (await snapshot(ground.deps.runner, bucket))!.entries === 0
+      await until(settled, 'the log was not emptied', 10_000)
+    }
+  })
+
+  it('serves the other masters’ buckets while one is away, and its own when its replica was found to be whole', async () => {
+    const lost = addressOf(campaign)
+    const [its, others] = [true, false].map((mine) =>
+      allBuckets().filter((one) => (addressOf(one) === lost) === mine),
+    )
+    const before = await Promise.all(
+      its!.map(async (bucket) => (await snapshot(ground.deps.runner, bucket))!.accepted),
+    )
+    const dead = cluster.masters.find(({ port }) => lost.endsWith(`:${port}`))!
+    await dead.kill()
+
+    const meanwhile = await claimFor(ground, others![0]!, people(20, 'meanwhile'))
+    assert.equal(meanwhile.length, 20)
+    await untilDelivered(meanwhile, 10_000)
+    await until(
+      async () =>
+        guardian.view().some(({ bucket, withheld }) => bucket.bucket === 0 && withheld === 'redis_away'),
+      'the guardian did not notice',
+      10_000,
+    )
+
+    const accepted: Accepted[] = []
+    for (const [i, bucket] of its!.entries()) {
+      await until(() => isLeased(bucket), 'its replica got no lease', 30_000)
+      assert.notEqual(addressOf(bucket), lost)
+      const gate = (await snapshot(ground.deps.runner, bucket))!
+      assert.ok(gate.accepted >= before[i]!, 'what was acknowledged is there again')
+      accepted.push(...(await claimFor(ground, bucket, people(20, `after-${bucket.bucket}`))))
+    }
+    assert.equal(accepted.length, its!.length * 20)
+    await untilDelivered(accepted, 20_000)
+    const [row] = await ground.sql`
+      SELECT s.issued::int, (SELECT count(*) FROM coupons k WHERE k.campaign_id = s.campaign_id)::int AS coupons,
+        (SELECT count(DISTINCT request_id) FROM coupons k WHERE k.campaign_id = s.campaign_id)::int AS requests
+      FROM campaign_stock s WHERE campaign_id = ${campaign.campaignId}`
+    const count = bucketCount * 20 + 20 + accepted.length
+    assert.deepEqual({ ...row }, { issued: count, coupons: count, requests: count })
+  })
+})
