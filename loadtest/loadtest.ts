@@ -3,6 +3,8 @@
  * loaded only when it is called.
  */
 
+import { type ScenarioName, scenarioNames, titles } from './scenarios/names.ts'
+
 interface Command {
   readonly usage: string
   readonly about: string
@@ -10,7 +12,20 @@ interface Command {
   run(args: readonly string[]): Promise<number>
 }
 
+const scenario = (name: ScenarioName | 'all', about: string): [string, Command] => [
+  name,
+  {
+    usage: '[--minutes M] [--rate R] [--json F]',
+    about,
+    run: async (args) => (await import('./scenarios/command.ts')).main([name, ...args]),
+  },
+]
+
 const commands: Readonly<Record<string, Command>> = {
+  ...Object.fromEntries([
+    ...scenarioNames.map((name) => scenario(name, titles[name])),
+    scenario('all', 'all of these scenarios, one after the other'),
+  ]),
   peers: {
     usage: '[NAME…] [--json F]',
     about: 'ours and five other designs: throughput, and what each breaks when it is killed',

@@ -1,0 +1,89 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { startStack } from '../../stack/stack.ts'
+import type { ScenarioRecord } from '../record/record.ts'
+import { type Facts, readFacts, storeSettings } from './facts.ts'
+import { measure } from './measure.ts'
+import type { Load, Scenario } from './scenario.ts'
+import { conclude } from './verdict.ts'
+import { connections, makeMetricsToken, World } from './world.ts'
+
+export interface RunOptions {
+  /** Where stacks keep their files, and what they share. */
+  home: string
+  seconds: number
+  /** Requests a second at the peak; undefined: the scenario's share of what a rehearsal shows. */
+  perSecond: number | undefined
+  seed: number
+  /** Rewrites one line. */
+  progress(line: string): void
+}
+
+export interface RunResult {
+  record: ScenarioRecord
+  facts: Facts
+}
+
+const samplesAtMost = 240
+const sampleEveryLeastMs = 250
+const rehearsalSeconds = 2
+const shortRun = 15
+const rateLeast = 50
+
+/** Runs a scenario on a stack of its own and judges it. @throws when it can't be run at all. */
+export async function runScenario(scenario: Scenario, options: RunOptions): Promise<RunResult> {
+  const dir = join(options.home, `loadtest-${process.pid}-${scenario.name}`)
+  const { progress, seconds } = options
+  let world: World | undefined
+  const prepared = await scenario.prepare?.(dir, options.home)
+  try {
+    const metricsToken = makeMetricsToken()
+    const unexpected: string[] = []
+    const stack = await startStack({
+      dir,
+      home: options.home,
+      // The product's own limits: everybody has a device and an address of his own.
+      env: { edge: { METRICS_TOKEN: metricsToken, LIMITS: '' } },
+      progress,
+      onUnexpectedEnd: ({ name, exit }) =>
+        unexpected.push(`${name} ended by itself: ${exit.signal ?? exit.code}`),
+      ...scenario.stack,
+      ...prepared?.stack,
+    })
+    try {
+      world = new World({
+        stack,
+        metricsToken,
+        tools: prepared?.tools ?? {},
+        sampleEveryMs: Math.max(sampleEveryLeastMs, Math.ceil((seconds * 1000) / samplesAtMost / 250) * 250),
+        progress,
+      })
+      const facts = await readFacts(world.sql, world.redis, connections)
+      const load = await loadFor(scenario, world, options)
+      Object.assign(world.settings, await storeSettings(world.redis))
+      await scenario.run(world, load)
+      const measured = await measure(scenario, world, load)
+      const record = { ...measured, violations: [...measured.violations, ...unexpected] }
+      return { record: conclude(record, scenario.judge(record, load)), facts }
+    } finally {
+      await world?.close()
+      await stack.stop()
+    }
+  } finally {
+    await prepared?.close()
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+async function loadFor(scenario: Scenario, world: World, options: RunOptions): Promise<Load> {
+  const { seconds, seed } = options
+  // Also where the rate is given: a cold system is another scenario.
+  const capacity = await world.rehearse(seconds < shortRun ? rehearsalSeconds / 2 : rehearsalSeconds)
+  const given = options.perSecond
+  return {
+    seconds,
+    seed,
+    perSecond: given ?? Math.max(rateLeast, Math.round(capacity * scenario.share)),
+    capacity: given === undefined ? capacity : undefined,
+  }
+}
