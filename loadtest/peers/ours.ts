@@ -61,7 +61,8 @@ export class Ours implements Contestant {
           told.set(userId, { requestId: requestId!, receipt: receipt! })
           return 'yes'
         }
-        return status === 503 || status === 429 ? 'again' : 'no'
+        // A 5xx is no decision, whatever it says: the same key again tells.
+        return status >= 500 || status === 429 ? 'again' : 'no'
       },
       rest: () => this.#rest(id),
       look: async () => {

@@ -71,7 +71,8 @@ async function runOne(contestant: Contestant, wish: PeersWish): Promise<PeerReco
     for (const kill of record.kills ?? [])
       wish.say(
         `    ${kill.kind.padEnd(9)} × ${kill.times}: oversold ${kill.oversold}, lost ${kill.lost}, ` +
-          `doubled ${kill.doubled}, stranded ${kill.stranded} (${kill.promised} promised, ${kill.coupons} coupons)`,
+          `doubled ${kill.doubled}, stranded ${kill.stranded} (${kill.promised} promised, ${kill.coupons} coupons` +
+          `${kill.unanswered > 0 ? `, ${kill.unanswered} unanswered` : ''})`,
       )
     return record
   } finally {

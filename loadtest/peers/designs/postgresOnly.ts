@@ -1,12 +1,11 @@
 import { type Design, makeCoupons } from './design.ts'
 
-class SoldOut extends Error {}
 const uniqueViolation = '23505'
 
-/** No Redis: one statement inserts the coupon under unique keys and takes stock by a conditional update (A4 §16.1). */
+/** No Redis: one statement takes stock by a conditional update and inserts under unique keys (A4 §16.1). */
 export const postgresOnly: Design = {
   name: 'postgres-only',
-  about: 'One transaction a claim: unique keys and a conditional update of the stock row (article A4 §16.1)',
+  about: 'One statement a claim: conditional update of the stock row, unique keys (article A4 §16.1)',
   store: 'postgres',
   async prepare({ sql }, quota) {
     await makeCoupons(sql, 'PRIMARY KEY (user_id), UNIQUE (request_id)')
@@ -17,16 +16,12 @@ export const postgresOnly: Design = {
     const [had] = await sql`SELECT request_id = ${key} AS same FROM peer_coupons WHERE user_id = ${userId}`
     if (had !== undefined) return had['same'] === true ? 'ACCEPTED' : 'LIMIT_REACHED'
     try {
-      await sql.begin(async (tx) => {
-        await tx`INSERT INTO peer_coupons VALUES (${key}, ${userId})`
-        const taken =
-          await tx`UPDATE peer_stock SET remaining = remaining - 1 WHERE remaining > 0 RETURNING 1`
-        if (taken.length === 0) throw new SoldOut()
-      })
-      return 'ACCEPTED'
+      const made = await sql`
+        WITH taken AS (UPDATE peer_stock SET remaining = remaining - 1 WHERE remaining > 0 RETURNING 1)
+        INSERT INTO peer_coupons SELECT ${key}, ${userId} FROM taken RETURNING 1`
+      return made.length > 0 ? 'ACCEPTED' : 'SOLD_OUT'
     } catch (error) {
-      if (error instanceof SoldOut) return 'SOLD_OUT'
-      // Another claim of this user was quicker: the next look finds it.
+      // Another claim of this user was quicker, and the statement took nothing: the next look finds it.
       if ((error as { code?: string }).code === uniqueViolation) return 'BUSY'
       throw error
     }
