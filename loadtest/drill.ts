@@ -13,9 +13,10 @@ that shares nothing with the path.
 ${drills.map(({ name, about }) => `  ${name.padEnd(28)} ${about}`).join('\n')}
   all
 
-  --json FILE  writes [{name, passed, violations, figures}]
+  --json FILE  writes [{name, passed, violations, figures}], and skipped, which says why one could not run here
 
-Exit code 1 when an invariant is broken.`
+Each keeps the history of what clients did and heard, and of what was done to the system, in .tidegate/drills/NAME.jsonl.
+Exit code 1 when an invariant is broken, 2 with a wrong name.`
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -41,15 +42,19 @@ async function main(): Promise<number> {
     const result = await runDrill(drill, home)
     results.push(result)
     const figures = Object.entries(result.figures).map(([name, value]) => `${name} ${value}`)
-    console.log(`  ${result.passed ? 'passed' : 'FAILED'}  ${figures.join(', ')}`)
+    if (result.skipped === undefined)
+      console.log(`  ${result.passed ? 'passed' : 'FAILED'}  ${figures.join(', ')}`)
+    else console.log(`  NOT RUN: ${result.skipped}`)
     for (const violation of result.violations) console.log(`  ${violation}`)
   }
   if (values.json) writeFileSync(values.json, `${JSON.stringify(results, null, 2)}\n`)
-  const failed = results.filter(({ passed }) => !passed).length
+  const skipped = results.filter(({ skipped }) => skipped !== undefined).length
+  const failed = results.filter(({ passed }) => !passed).length - skipped
+  const left = skipped === 0 ? '' : `, ${skipped} not run`
   console.log(
     failed === 0
-      ? `drill: ${results.length} passed, every invariant held`
-      : `drill: ${failed} of ${results.length} FAILED`,
+      ? `drill: ${results.length - skipped} passed, every invariant held${left}`
+      : `drill: ${failed} of ${results.length} FAILED${left}`,
   )
   return failed === 0 ? 0 : 1
 }

@@ -3,6 +3,7 @@ import { coreFrozen, coreKilled } from './core.ts'
 import type { Drill } from './drill.ts'
 import { edgeKilledAfterAccept } from './edge.ts'
 import { redisFailoverStaleReplica } from './failover.ts'
+import { networkDrills } from './network.ts'
 import { postgresCommitLost, postgresDiskFull, postgresRestarted } from './postgres.ts'
 import { redisFlushed, redisKilledAndRestarted, redisRestartedEmpty } from './redis.ts'
 
@@ -20,4 +21,5 @@ export const drills: readonly Drill[] = [
   edgeKilledAfterAccept,
   compensatorRestarted,
   pauseUnderLoad,
+  ...networkDrills,
 ]

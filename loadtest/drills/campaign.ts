@@ -1,5 +1,4 @@
 import { until } from '../../stack/process.ts'
-import { commandCampaign } from '../traffic/campaign.ts'
 import type { Drill } from './drill.ts'
 
 /** An operator's hand while people claim. */
@@ -9,16 +8,15 @@ export const pauseUnderLoad: Drill = {
   about:
     'paused under load: nothing is accepted after the last gate closed, and what was accepted is delivered',
   async run(world) {
-    const { stack } = world
     await world.open(500, { quota: 400 })
     const flood = world.startFlood()
     await world.untilTold(100)
-    const closedAtMs = await commandCampaign(stack, world.campaignId, 'pause')
+    const closedAtMs = await world.command('pause')
     await until(() => (flood.codes['PAUSED'] ?? 0) > 30, 'nobody hears PAUSED', 10_000)
     const late = flood.told.filter(({ acceptedAtMs }) => acceptedAtMs > closedAtMs).length
     if (late > 0) world.violations.push(`${late} claims were accepted after the pause had reached every gate`)
     const atPause = flood.told.length
-    await commandCampaign(stack, world.campaignId, 'resume')
+    await world.command('resume')
     await flood.finish()
     return { told_at_pause: atPause, paused: flood.codes['PAUSED'] ?? 0 }
   },
@@ -37,7 +35,7 @@ export const compensatorRestarted: Drill = {
     await sql.begin(async (tx) => {
       await tx`SELECT 1 FROM campaign_stock WHERE campaign_id = ${world.campaignId} FOR UPDATE`
       await world.untilTold(flood.told.length + 100)
-      await commandCampaign(stack, world.campaignId, 'pause')
+      await world.command('pause')
     })
     const debts = async (open: boolean) => {
       const [row] = await sql`
@@ -46,11 +44,12 @@ export const compensatorRestarted: Drill = {
       return Number(row!['n'])
     }
     await until(async () => (await debts(false)) > 0, 'nothing was cancelled', 20_000, 5)
+    world.fault('core killed')
     await core.kill()
     const openAtKill = await debts(true)
     await core.start()
     await until(async () => (await debts(true)) === 0, 'debts stay open', 20_000, 50)
-    await commandCampaign(stack, world.campaignId, 'resume')
+    await world.command('resume')
     await flood.finish()
     return { cancelled: await debts(false), open_at_kill: openAtKill }
   },

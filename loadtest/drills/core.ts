@@ -37,6 +37,7 @@ export const coreKilled: Drill = {
       for (let kills = 0; kills < 3; kills++) {
         await world.untilTold(20 + 40 * kills)
         await proxy.holdAnswer(issuing.commit, () => core.kill(), issuing.after)
+        world.fault('core killed between commit and acknowledgement')
         await core.start()
       }
       await flood.finish()
@@ -81,6 +82,7 @@ export const coreFrozen: Drill = {
         await tx`SELECT 1 FROM campaign_stock WHERE campaign_id = ${world.campaignId} FOR UPDATE`
         await world.untilTold(flood.told.length + 20)
         core.pause()
+        world.fault('core frozen')
       })
       await flood.finish()
       const pendingOf = () =>
@@ -91,6 +93,7 @@ export const coreFrozen: Drill = {
       const heldBefore = await pendingOf()
       await until(async () => (await pendingOf()) === 0, 'nobody took over', 40_000, 100)
       core.resume()
+      world.fault('core thawed')
       await pause(500)
       return { entries_held: heldBefore }
     } finally {

@@ -8,6 +8,8 @@ export interface Drill {
   about: string
   /** Acceptances may be lost with Redis: their receipts are presented afterwards (CL15). */
   losesAcceptances?: boolean
+  /** What this machine lacks for it; undefined: nothing. */
+  lacks?(): string | undefined
   /** Of its stack. */
   stack?: Partial<StackOptions>
   /** Started before the stack and ended after it, where the stack has to run through it. */
@@ -30,5 +32,7 @@ export interface DrillResult {
   name: string
   passed: boolean
   violations: string[]
+  /** Why it could not run on this machine; then it has neither passed nor failed. */
+  skipped?: string
   figures: Record<string, number>
 }

@@ -16,6 +16,7 @@ export const edgeKilledAfterAccept: Drill = {
       for (let kills = 0; kills < 2; kills++) {
         await world.untilTold(20 + 40 * kills)
         await proxy.holdAnswer(/evalsha/i, () => edge.kill())
+        world.fault('edge killed after the arbiter accepted')
         await edge.start()
       }
       await flood.finish()

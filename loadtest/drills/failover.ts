@@ -59,6 +59,7 @@ export const redisFailoverStaleReplica: Drill = {
       await world.untilTold(flood.told.length + 60)
       world.stack.part('core').pause()
       await world.untilTold(flood.told.length + 30)
+      world.fault('primary killed, its lagging replica promoted', true)
       await primary.kill()
       await stale.call('REPLICAOF', 'NO', 'ONE')
       name.redirect(replica.port)

@@ -1,13 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Told } from '../audit/audit.ts'
-import type { HttpClient } from '../traffic/client.ts'
+import type { HttpClient, Reply } from '../traffic/client.ts'
 import { encodeClaim, type Shopper } from '../traffic/shoppers.ts'
+import { answerOf, bodyOf, type Recorder } from './recorder.ts'
 
 export interface Acceptance extends Told {
   shopper: Shopper
   receipt: string
   body: string
   acceptedAtMs: number
+}
+
+export interface Pace {
+  atOnce?: number
+  everyMs?: number
+  /** Codes after which people try again although they are final: the drill knows better. */
+  again?: readonly string[]
 }
 
 /**
@@ -22,7 +30,9 @@ export class Flood {
   readonly #client: HttpClient
   readonly #campaignId: string
   readonly #queue: Shopper[]
-  readonly #everyMs: number
+  readonly #recorder: Recorder
+  #everyMs: number
+  readonly #again: ReadonlySet<string>
   #ended = false
   readonly #running: Promise<unknown>
 
@@ -30,13 +40,16 @@ export class Flood {
     client: HttpClient,
     campaignId: string,
     shoppers: readonly Shopper[],
-    { atOnce = 16, everyMs = 40 }: { atOnce?: number; everyMs?: number } = {},
+    recorder: Recorder,
+    { atOnce = 16, everyMs = 40, again = [] }: Pace = {},
   ) {
     this.#client = client
     this.#campaignId = campaignId
     this.#queue = [...shoppers]
+    this.#recorder = recorder
     this.#everyMs = everyMs
-    this.#running = Promise.all(Array.from({ length: atOnce }, () => this.#work()))
+    this.#again = new Set(again)
+    this.#running = Promise.all(Array.from({ length: atOnce }, (_, i) => this.#work(`presser-${i}`)))
   }
 
   /** Shoppers who have not pressed yet. */
@@ -52,32 +65,40 @@ export class Flood {
     throw new Error(`after ${withinMs} ms people still wait for an answer: ${JSON.stringify(this.codes)}`)
   }
 
-  async #work(): Promise<void> {
+  /** From now on the next one presses at once. */
+  hurry(): void {
+    this.#everyMs = 0
+  }
+
+  async #work(process: string): Promise<void> {
     for (let next = this.#queue.shift(); next !== undefined && !this.#ended; next = this.#queue.shift()) {
-      await this.#press(next)
+      await this.#press(process, next)
       await pause(this.#everyMs)
     }
   }
 
-  async #press(shopper: Shopper): Promise<void> {
+  async #press(process: string, shopper: Shopper): Promise<void> {
     const request = encodeClaim(this.#client, this.#campaignId, shopper)
     while (!this.#ended) {
-      const wait = await this.#send(request, shopper)
+      const wait = await this.#send(process, request, shopper)
       if (wait === undefined) return
       await pause(wait)
     }
   }
 
   /** ms to wait before the same again; undefined: that was final. */
-  async #send(request: Buffer, shopper: Shopper): Promise<number | undefined> {
-    let reply: Awaited<ReturnType<HttpClient['send']>>
+  async #send(process: string, request: Buffer, shopper: Shopper): Promise<number | undefined> {
+    const complete = this.#recorder.begin(process, shopper)
+    let reply: Reply
     try {
       reply = await this.#client.send(request)
     } catch {
+      complete({ outcome: 'unknown', why: 'no answer' })
       this.#count('no answer')
       return 200
     }
-    const body = parse(reply.body)
+    const body = bodyOf(reply)
+    complete(answerOf(reply))
     if (reply.status === 202) {
       this.#count('accepted')
       const { request_id: requestId, receipt, accepted_at } = body as Record<string, string>
@@ -89,7 +110,7 @@ export class Flood {
     }
     const code = typeof body['code'] === 'string' ? body['code'] : undefined
     this.#count(code ?? `HTTP ${reply.status}`)
-    if (reply.status === 503 || reply.status === 429) return 200
+    if (reply.status === 503 || reply.status === 429 || this.#again.has(code ?? '')) return 200
     if (code === undefined || reply.status >= 500) {
       this.wrong.push(`${reply.status} ${reply.body.slice(0, 200)}`)
       return 200
@@ -99,13 +120,5 @@ export class Flood {
 
   #count(what: string): void {
     this.codes[what] = (this.codes[what] ?? 0) + 1
-  }
-}
-
-function parse(text: string): Record<string, unknown> {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return {}
   }
 }

@@ -10,6 +10,7 @@ export const postgresRestarted: Drill = {
     await world.open(500, { quota: 400 })
     const flood = world.startFlood()
     await world.untilTold(100)
+    world.fault('Postgres killed')
     await world.stack.part('postgres').kill()
     await world.untilTold(flood.told.length + 20)
     await world.stack.part('postgres').start()
@@ -29,10 +30,13 @@ export const postgresCommitLost: Drill = {
       for (let lost = 0; lost < 5; lost++) {
         await world.untilTold(20 + 20 * lost)
         await proxy.holdAnswer(issuing.commit, () => undefined, issuing.after)
+        world.fault('the answer to a COMMIT lost')
       }
       proxy.cut()
+      world.fault('the way to Postgres cut')
       await world.untilTold(flood.told.length + 20)
       proxy.halfOpen()
+      world.fault('the way to Postgres half open')
       await world.untilTold(flood.told.length + 20)
       proxy.release()
       proxy.cut()
@@ -53,6 +57,7 @@ export const postgresDiskFull: Drill = {
       CREATE FUNCTION refuse_writes() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`
     await world.sql`CREATE TRIGGER full_disk BEFORE INSERT ON outbox EXECUTE FUNCTION refuse_writes()`
+    world.fault('every write refused as with a full disk')
     await world.untilTold(flood.told.length + 60)
     const settled = (await world.settledIds()).size
     if (settled >= flood.told.length) world.violations.push('the disk was not full')

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { startStack } from '../../stack/stack.ts'
-import type { Drill, DrillResult } from './drill.ts'
+import type { Drill, DrillResult, Prepared } from './drill.ts'
 import { World } from './world.ts'
 
 /** A drill that takes longer has hung. */
@@ -10,14 +10,17 @@ const withinMs = 75_000
 /** Everybody comes from one machine, and presses again and again. */
 const limits = 'token.device=100000/1m:50000,claim.device=100000/1m:50000'
 
-/** Runs a drill on a stack of its own and judges it. A drill that throws has failed, with its sentence. */
+/** Runs a drill on a stack of its own, judges it, and keeps its history in `home`/drills. A drill that throws has failed, with its sentence. */
 export async function runDrill(drill: Drill, home: string): Promise<DrillResult> {
+  const skipped = drill.lacks?.()
+  if (skipped !== undefined) return { name: drill.name, passed: false, skipped, violations: [], figures: {} }
   const dir = join(home, `drill-${process.pid}-${drill.name}`)
   const began = performance.now()
-  const prepared = await drill.prepare?.(dir)
   let figures: Record<string, number> = {}
   const violations: string[] = []
+  let prepared: Prepared | undefined
   try {
+    prepared = await drill.prepare?.(dir)
     const stack = await startStack({
       dir,
       home,
@@ -41,6 +44,7 @@ export async function runDrill(drill: Drill, home: string): Promise<DrillResult>
       violations.push((error as Error).message)
     } finally {
       violations.push(...world.violations)
+      world.recorder.write(join(home, 'drills', `${drill.name}.jsonl`))
       await world.close()
       await stack.stop()
     }

@@ -2,12 +2,15 @@ import { Redis } from 'ioredis'
 import postgres from 'postgres'
 import { until } from '../../stack/process.ts'
 import type { Stack } from '../../stack/stack.ts'
+import { readAtRest } from '../audit/atRest.ts'
 import { audit } from '../audit/audit.ts'
-import { type CampaignWish, openCampaign } from '../traffic/campaign.ts'
+import { auditHistory } from '../audit/auditHistory.ts'
+import { type CampaignWish, commandCampaign, openCampaign } from '../traffic/campaign.ts'
 import { HttpClient } from '../traffic/client.ts'
 import { closedLoop } from '../traffic/openLoop.ts'
 import { encodeClaim, gatherShoppers, type Shopper } from '../traffic/shoppers.ts'
-import { type Acceptance, Flood } from './flood.ts'
+import { type Acceptance, Flood, type Pace } from './flood.ts'
+import { answerOf, Recorder } from './recorder.ts'
 
 /** A stack under drill: campaigns, people who claim, and the judgement at the end. */
 export class World {
@@ -16,6 +19,7 @@ export class World {
   readonly sql: postgres.Sql
   readonly client: HttpClient
   readonly violations: string[] = []
+  readonly recorder = new Recorder()
   campaignId = ''
   flood: Flood | undefined
   shoppers: Shopper[] = []
@@ -36,20 +40,32 @@ export class World {
   async open(people: number, wish: Partial<CampaignWish> & { quota: number }): Promise<void> {
     const nowMs = Date.now()
     const window = { startsAtMs: nowMs - 1_000, endsAtMs: nowMs + 3_600_000 }
-    this.campaignId = await openCampaign(this.stack, { name: 'Drill', ...window, ...wish })
+    const asked = { name: 'Drill', ...window, ...wish }
+    this.campaignId = await openCampaign(this.stack, asked)
+    this.recorder.opened(this.campaignId, asked.startsAtMs, asked.endsAtMs)
     this.shoppers = await gatherShoppers(this.stack, this.client, this.campaignId, people, () => undefined)
     await this.untilLeased()
   }
 
-  startFlood(pace?: { atOnce?: number; everyMs?: number }): Flood {
-    this.flood = new Flood(this.client, this.campaignId, this.shoppers, pace)
+  startFlood(pace?: Pace): Flood {
+    this.flood = new Flood(this.client, this.campaignId, this.shoppers, this.recorder, pace)
     return this.flood
   }
 
+  /** For the history: what is being done to the system. */
+  fault(what: string, forgets = false): void {
+    this.recorder.fault(what, { forgets })
+  }
+
+  /** An operator's hand. @returns when the last gate had it, ms by the core's clock */
+  command(verb: 'pause' | 'resume'): Promise<number> {
+    return this.recorder.command(verb, () => commandCampaign(this.stack, this.campaignId, verb))
+  }
+
   /** Until so many have been told of an acceptance. */
-  async untilTold(count: number): Promise<void> {
+  async untilTold(count: number, withinMs = 30_000): Promise<void> {
     const { flood } = this
-    await until(() => (flood?.told.length ?? 0) >= count, `not ${count} accepted`, 30_000)
+    await until(() => (flood?.told.length ?? 0) >= count, `not ${count} accepted`, withinMs)
   }
 
   /** All gates of the campaign are there and may accept. @returns how long that took, ms */
@@ -122,7 +138,8 @@ export class World {
     const settled = await this.settledIds()
     const lost = this.#told().filter(({ requestId }) => !settled.has(requestId))
     await closedLoop(lost.length, 8, async (i) => {
-      const { userId, receipt } = lost[i]!
+      const { userId, receipt, shopper, requestId } = lost[i]!
+      const complete = this.recorder.begin('receipts', shopper, 'receipt')
       const login = await this.stack.mintLogin({ user: userId })
       const headers = { Authorization: `Bearer ${login}`, 'Content-Type': 'application/json' }
       const request = this.client.encode('POST', '/v1/receipts', headers, JSON.stringify({ receipt }))
@@ -130,7 +147,10 @@ export class World {
       const taken = async () => {
         const reply = await this.client.send(request).catch(() => undefined)
         if (reply !== undefined) last = `${reply.status} ${reply.body.slice(0, 200)}`
-        return reply?.status === 200
+        if (reply?.status !== 200) return false
+        const { status } = JSON.parse(reply.body) as { status: string }
+        complete({ outcome: 'honoured', request_id: requestId, status })
+        return true
       }
       await until(taken, 'a receipt is not taken', 15_000, 200).catch((error: Error) => {
         throw new Error(`${error.message}: ${last}`)
@@ -146,7 +166,9 @@ export class World {
       .slice(0, 50)
     await closedLoop(sample.length, 8, async (i) => {
       const { shopper, body } = sample[i]!
+      const complete = this.recorder.begin('replays', shopper)
       const reply = await this.client.send(encodeClaim(this.client, this.campaignId, shopper))
+      complete(answerOf(reply))
       if (reply.status !== 202 || reply.body !== body)
         this.violations.push(
           `4: a repeated claim has another answer: ${reply.status} ${reply.body.slice(0, 120)}`,
@@ -167,13 +189,14 @@ export class World {
     await this.untilAtRest()
     await this.untilLeased()
     await this.checkReplays(lost)
-    const verdict = await audit({
+    const target = {
       databaseUrl: this.stack.endpoints.postgres,
       redisUrl: this.stack.endpoints.redis,
       campaignId: this.campaignId,
-      told: this.#told(),
-    })
+    }
+    const verdict = await audit({ ...target, told: this.#told() })
     this.violations.push(...verdict.violations)
+    this.violations.push(...auditHistory(this.recorder.events, await readAtRest(target)))
     for (const wrong of new Set(this.flood?.wrong))
       this.violations.push(`an answer that nobody should get: ${wrong}`)
     const { issued = 0, remaining = 0 } = verdict.identity
@@ -182,7 +205,8 @@ export class World {
     const rebuilds = Number(rebuilt!['n'])
     if (losesAcceptances && honoured > 0 && rebuilds === 0)
       this.violations.push('acceptances were lost and nothing was rebuilt')
-    return { told: this.#told().length, lost_with_redis: honoured, rebuilds, issued, remaining }
+    const operations = this.recorder.events.filter(({ type }) => type === 'operation').length
+    return { operations, told: this.#told().length, lost_with_redis: honoured, rebuilds, issued, remaining }
   }
 
   #told(): Acceptance[] {
