@@ -36,8 +36,12 @@ export interface Rig {
   close(): Promise<void>
 }
 
-/** @param also adds routes of parts that have more than `deps`. */
-export async function makeRig(given?: StackKeys, also?: (app: CoreApp, deps: Deps) => void): Promise<Rig> {
+/** @param also adds routes of parts that have more than `deps`. @param variables go over the environment. */
+export async function makeRig(
+  given?: StackKeys,
+  also?: (app: CoreApp, deps: Deps) => void,
+  variables: Record<string, string> = {},
+): Promise<Rig> {
   const [database, redis, keys] = await Promise.all([freshDatabase(), freshRedis(), given ?? makeKeys()])
   const issuer = await startIssuer(keys)
   const env = {
@@ -50,6 +54,7 @@ export async function makeRig(given?: StackKeys, also?: (app: CoreApp, deps: Dep
     RECEIPT_KEYS: keys.receiptKeys,
     CAMPAIGN_ID_KEYS: keys.campaignIdKeys,
     EDGE_CORE_KEYS: keys.edgeCoreKeys,
+    ...variables,
   }
   await migrate(database.url)
   const logs: Record<string, unknown>[] = []

@@ -178,11 +178,14 @@ class Lane {
     const { store, consumer, log } = this.#options
     const key = logKey(bucket)
     const node = store.nodeOf(key)
-    const wait = blockMs === undefined ? [] : (['BLOCK', blockMs] as const)
+    const connection = this.#connectionTo(node)
+    const group = ['GROUP', drainGroup, consumer, 'COUNT', count] as const
+    const newest = ['STREAMS', key, '>'] as const
     try {
-      const asked = this.#connectionTo(node).call(
-        'XREADGROUP',
-        ...['GROUP', drainGroup, consumer, 'COUNT', count, ...wait, 'STREAMS', key, '>'],
+      const asked = (
+        blockMs === undefined
+          ? connection.xreadgroup(...group, ...newest)
+          : connection.xreadgroup(...group, 'BLOCK', blockMs, ...newest)
       ) as Promise<XReadReply>
       const reply = await within(asked, (blockMs ?? 0) + graceMs, 'a blocking read')
       for (const batch of batchesOf(reply, [bucket], [key])) {

@@ -38,7 +38,6 @@ export function watchOpenBuckets(deps: OpenBucketsDeps, changed: () => void): Op
   let sweptAt: number | undefined
 
   async function look(): Promise<void> {
-    const before = new Set(known.keys())
     const accepting = await findAccepting(deps)
     const open = new Set(accepting.map(logKey))
     for (const bucket of accepting) known.set(logKey(bucket), { bucket })
@@ -50,7 +49,8 @@ export function watchOpenBuckets(deps: OpenBucketsDeps, changed: () => void): Op
       sweptAt = now
     }
     await forgetDrained(deps, known, now)
-    if (known.size === before.size && [...known.keys()].every((key) => before.has(key))) return
+    // Against what was told, not what was known: an earlier look may have failed on its way.
+    if (list.length === known.size && list.every((bucket) => known.has(logKey(bucket)))) return
     list = [...known.values()].map(({ bucket }) => bucket)
     changed()
   }

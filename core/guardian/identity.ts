@@ -1,8 +1,9 @@
 import { type Bucket, logKey, movesKey } from '../../lua/keys.ts'
+import type { ScriptRunner } from '../../lua/runner.ts'
 import { type BucketSnapshot, snapshot } from '../../lua/stock.ts'
 import type { TailPolicy } from '../../schema/rules.ts'
 import { groupEntries } from '../claim/batch.ts'
-import { arrayOf } from '../claim/issue.sql.ts'
+import { arrayOf, type Tx } from '../claim/issue.sql.ts'
 import type { Deps } from '../deps.ts'
 import type { RedisClient } from '../stores/store.ts'
 
@@ -47,6 +48,8 @@ interface Promised {
   returned: number
   /** With the transfers that the gate did and the ledger has not recorded yet. */
   allocated: number
+  /** A log entry that the ledger knows and the log has never had: undefined when there is none. */
+  ahead: string | undefined
 }
 
 /**
@@ -89,7 +92,7 @@ function compareStock(
   const { campaignId, bucket: number } = bucket
   return db.admin.transaction(async (tx) => {
     await tx`SELECT set_config('lock_timeout', ${String(rowWaitMs)}, true)`
-    const [row] = await tx<Promised[]>`
+    const [row] = await tx<Omit<Promised, 'ahead'>[]>`
       SELECT b.allocated, (
           SELECT count(*) FROM compensations k WHERE k.campaign_id = b.campaign_id AND k.bucket = b.bucket
             AND k.state IN ('APPLIED', 'CLOSED')
@@ -104,8 +107,37 @@ function compareStock(
     const ids = open.map(({ transfer_id }) => transfer_id)
     const done = ids.length === 0 ? [] : await stores.of(campaignId).client.hmget(movesKey(bucket), ...ids)
     const unrecorded = done.reduce((sum, move) => sum + Number(move ?? 0), 0)
-    return [shot, { returned: row?.returned ?? 0, allocated: (row?.allocated ?? 0) + unrecorded }]
+    const ahead = shot === undefined ? undefined : await entryAhead(tx, runner, bucket, shot.watermark)
+    return [shot, { returned: row?.returned ?? 0, allocated: (row?.allocated ?? 0) + unrecorded, ahead }]
   })
+}
+
+/**
+ * Up to an old watermark everything may agree: a replica that took over behind the ledger is a whole gate of some
+ * moments ago. So the ledger must know no entry beyond what the log has reached. What it has beyond the snapshot may
+ * have come since; then a second look at the log, which is later than that look at the ledger, decides.
+ */
+async function entryAhead(
+  tx: Tx,
+  runner: ScriptRunner,
+  bucket: Bucket,
+  watermark: string,
+): Promise<string | undefined> {
+  const [ms, seq] = partsOf(watermark)
+  const [last] = await tx<{ entry_ms: number; entry_seq: number }[]>`
+    SELECT entry_ms, entry_seq FROM claims
+    WHERE campaign_id = ${bucket.campaignId} AND bucket = ${bucket.bucket}
+      AND entry_ms >= ${ms} AND (entry_ms, entry_seq) > (${ms}, ${seq}) AND entry_seq >= 0
+    ORDER BY entry_ms DESC, entry_seq DESC LIMIT 1`
+  if (last === undefined) return undefined
+  const [reachedMs, reachedSeq] = partsOf((await snapshot(runner, bucket))?.watermark ?? '0-0')
+  const reached = last.entry_ms - reachedMs || last.entry_seq - reachedSeq
+  return reached > 0 ? `${last.entry_ms}-${last.entry_seq}` : undefined
+}
+
+function partsOf(entryId: string): [ms: number, seq: number] {
+  const [ms, seq] = entryId.split('-').map(Number)
+  return [ms!, seq!]
 }
 
 function isCountable(bucket: PrimedBucket, shot: BucketSnapshot | undefined): shot is BucketSnapshot {
@@ -133,6 +165,8 @@ function judge(
     return forgot(`Redis accepted ${shot.accepted}, the ledger and the log have ${counted}`)
   if (shot.accepted > counted)
     return broken(`Redis accepted ${shot.accepted}, the ledger and the log have only ${counted}`)
+  if (promised.ahead !== undefined)
+    return forgot(`Redis’ log ends at ${shot.watermark}, the ledger has entry ${promised.ahead}`)
   if (shot.returned < promised.returned)
     return forgot(`Redis returned ${shot.returned}, the ledger has ${promised.returned} returned`)
   if (shot.allocated !== promised.allocated)

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { Redis } from 'ioredis'
 import { type Bucket, gateKey, logKey } from '../../lua/keys.ts'
 import { renewLease, snapshot } from '../../lua/stock.ts'
 import { until } from '../../stack/process.ts'
 import { type FreshCluster, freshCluster } from '../../stack/redis-cluster.ts'
-import { type FreshDatabase, freshDatabase } from '../../stack/testing.ts'
+import { type FreshDatabase, type FreshRedis, freshDatabase } from '../../stack/testing.ts'
 import { startDrains } from '../claim/drain.ts'
 import { type Accepted, claimFor, type Ground, openCampaign, openGround, people } from '../claim/testing.ts'
 import { type Guardian, startGuardian } from '../guardian/guardian.ts'
@@ -90,6 +91,12 @@ describe('the core on a Redis Cluster', () => {
       const settled = async () => (await snapshot(ground.deps.runner, bucket))!.entries === 0
       await until(settled, 'the log was not emptied', 10_000)
     }
+    const again = await ground.deps.metrics.getSingleMetric('tidegate_log_entries_recovered_total')!.get()
+    assert.deepEqual(
+      again.values.map(({ value }) => value),
+      [0],
+      'entries were read and not heard of',
+    )
   })
 
   it('serves the other masters’ buckets while one is away, and its own when its replica was found to be whole', async () => {
@@ -130,4 +137,59 @@ describe('the core on a Redis Cluster', () => {
     const count = bucketCount * 20 + 20 + accepted.length
     assert.deepEqual({ ...row }, { issued: count, coupons: count, requests: count })
   })
+
+  it('rebuilds a bucket whose replica had fallen behind when it was promoted: no claim twice, none beyond the limit', async () => {
+    const bucket = allBuckets().find((one) => addressOf(one) !== addressOf(campaign))!
+    const [dead, replica] = await pairOf(addressOf(bucket))
+    await until(() => isLeased(bucket), 'no lease', 15_000)
+    process.kill(replica.pid(), 'SIGSTOP')
+    // Otherwise what it misses would wait for it in its socket.
+    await withClient(dead, (client) => client.client('KILL', 'TYPE', 'REPLICA'))
+    const unseen = await claimFor(ground, bucket, people(20, 'unseen'))
+    assert.equal(unseen.length, 20)
+    await untilDelivered(unseen, 10_000)
+    await dead.kill()
+    process.kill(replica.pid(), 'SIGCONT')
+    await until(() => isServedBy(bucket, replica.port), 'the replica was not promoted', 30_000)
+    await until(
+      async () => (await isLeased(bucket)) && (await snapshot(ground.deps.runner, bucket))!.epoch >= 2 ** 32,
+      'the bucket was not rebuilt',
+      30_000,
+    )
+    assert.deepEqual(await claimFor(ground, bucket, people(20, 'unseen')), [])
+    const more = await claimFor(ground, bucket, people(5, 'rebuilt'))
+    assert.equal(more.length, 5)
+    await untilDelivered(more, 20_000)
+  })
 })
+
+const isServedBy = async (bucket: Bucket, port: number) => {
+  try {
+    return addressOf(bucket).endsWith(`:${port}`)
+  } catch {
+    return false
+  }
+}
+
+async function withClient<T>(server: FreshRedis, work: (client: Redis) => Promise<T>): Promise<T> {
+  const client = new Redis(server.url, { lazyConnect: true, retryStrategy: () => null })
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    return await work(client)
+  } finally {
+    client.disconnect()
+  }
+}
+
+/** The master at this address and the replica that follows it. */
+async function pairOf(address: string): Promise<[FreshRedis, FreshRedis]> {
+  const servers = [...cluster.masters, ...cluster.replicas]
+  const master = servers.find(({ port }) => address.endsWith(`:${port}`))!
+  for (const server of servers) {
+    // One of them was killed before.
+    const info = await withClient(server, (client) => client.info('replication')).catch(() => '')
+    if (info.includes('role:slave') && info.includes(`master_port:${master.port}\r`)) return [master, server]
+  }
+  throw new Error(`nobody follows ${address}`)
+}
