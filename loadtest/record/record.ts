@@ -108,6 +108,8 @@ export interface DrillRecord {
   readonly passed: boolean
   readonly violations: readonly string[]
   readonly figures: Readonly<Record<string, number>>
+  /** Why it could not be run here; such a drill has neither passed nor failed. */
+  readonly skipped?: string
 }
 
 export interface SimulationRecord {

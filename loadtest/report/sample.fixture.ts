@@ -127,6 +127,7 @@ export function sampleScenario(name: string, title: string, seed: number, sample
     ],
     commands: { edge: 6720, core: 3150 },
     cpu_seconds: { worker: 31.2, gateway: 9.4, redis: 5.1, core: 11.9, postgres: 8.8, driver: 22 },
+    figures: { watchers_told: 812, back_after_ms: 2310 },
     criteria: [
       { name: 'accept p99 ≤ 90 ms', found: `${p99} ms`, passed: true },
       { name: 'coupons ≤ quota', found: '5,000 of 5,000', passed: true },
@@ -192,6 +193,18 @@ export function sampleRecord(
       { name: 'lock', claims_per_second: 900, oversold: 3, lost: 0, doubled: 1 },
     ].map((peer) => ({
       ...peer,
+      kills: [
+        {
+          ...peer,
+          kind: 'service',
+          times: 5,
+          stranded: 2,
+          promised: 400,
+          withdrawn: 0,
+          unanswered: 3,
+          coupons: 400,
+        },
+      ],
       about: `The design of ${peer.name}.`,
       p99_ms: 61,
       note: 'As told by the auditor.',

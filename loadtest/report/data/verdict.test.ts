@@ -12,7 +12,10 @@ const failing = (change: Partial<RunRecord>) =>
 test('a whole record in which all held has passed', () => {
   const { passed, line } = verdictOf(sample)
   assert.equal(passed, true)
-  assert.match(line, /^Passed: scenarios 10 of 10, drills 3 of 3, simulation 1,000 seeds, 0 violations/)
+  assert.match(
+    line,
+    /^Passed: 10 of 10 scenarios, 3 of 3 drills, simulation of 1,000 seeds \(0 violations, 3 of 3 planted/,
+  )
 })
 
 test('a record of nothing has not passed, and names what is not in it', () => {
@@ -62,7 +65,15 @@ describe('each part can fail the whole', () => {
   test('what failed is named first', () => {
     const { line, passed } = verdictOf({ ...sample, bench: { edge: { ratio_claim: 0.51 } } })
     assert.equal(passed, false)
-    assert.match(line, /^Failed: budgets 2 of 3\. Passed: scenarios/)
+    assert.match(line, /^Failed: 1 of 3 budgets\. Passed: 10 of 10 scenarios/)
+  })
+
+  test('a drill that could not be run is no failure, and is named', () => {
+    const skipped = { ...sample.drills[0]!, name: 'slow-disk', passed: false, skipped: 'no cgroups' }
+    const { parts, passed } = verdictOf({ ...sample, drills: [...sample.drills, skipped] })
+    assert.equal(passed, true)
+    assert.equal(parts[1]!.says, '3 of 3 passed; not run: slow-disk')
+    assert.equal(verdictOf({ ...emptyRecord(), drills: [skipped] }).passed, false)
   })
 
   test('a peer’s loss is not ours', () => assert.deepEqual(failing({ peers: sample.peers! }), []))

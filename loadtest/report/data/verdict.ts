@@ -1,4 +1,4 @@
-import type { PeerRecord, RunRecord, SimulationRecord } from '../../record/record.ts'
+import type { DrillRecord, PeerRecord, RunRecord, SimulationRecord } from '../../record/record.ts'
 import { many } from '../text/format.ts'
 import { budgets, foundFor, holds } from './budgets.ts'
 
@@ -6,7 +6,7 @@ export interface PartVerdict {
   readonly part: string
   /** `absent`: nothing of it is in the record, which is neither. */
   readonly state: 'passed' | 'failed' | 'absent'
-  /** The numbers alone, `9 of 10`. */
+  /** In a few words, `9 of 10 scenarios`. */
   readonly brief: string
   /** With names and more numbers. */
   readonly says: string
@@ -31,7 +31,8 @@ export const isCaught = (mutation: SimulationRecord['mutations'][number]): boole
 /** The peers are there to show what is lost by them; only our own row is held to losing nothing. */
 export const isOurs = ({ name }: PeerRecord): boolean => /^(tidegate|ours)\b/i.test(name)
 
-export const isWhole = ({ oversold, lost, doubled }: PeerRecord): boolean => oversold + lost + doubled === 0
+export const isWhole = ({ oversold, lost, doubled, stranded = 0 }: PeerRecord): boolean =>
+  oversold + lost + doubled + stranded === 0
 
 const state = (passed: boolean) => (passed ? 'passed' : 'failed')
 const absent = (part: string): PartVerdict => ({
@@ -41,23 +42,39 @@ const absent = (part: string): PartVerdict => ({
   says: 'not in this record',
 })
 
-function judge<Entry>(
-  part: string,
-  entries: readonly Entry[] | undefined,
-  held: (entry: Entry) => boolean,
-  nameOf: (entry: Entry) => string,
-  verb = 'passed',
-): PartVerdict {
+interface Rule<Entry> {
+  /** What the entries are, where the part's own name does not say it. */
+  readonly noun?: string
+  /** What those did that held. */
+  readonly verb?: string
+  held(entry: Entry): boolean
+  nameOf(entry: Entry): string
+}
+
+function judge<Entry>(part: string, entries: readonly Entry[] | undefined, rule: Rule<Entry>): PartVerdict {
   if (entries === undefined || entries.length === 0) return absent(part)
-  const failed = entries.filter((entry) => !held(entry)).map(nameOf)
-  const brief = `${entries.length - failed.length} of ${entries.length}`
-  const says = `${brief} ${verb}`
-  return {
-    part,
-    brief,
-    state: state(failed.length === 0),
-    says: failed.length ? `${says}, not ${failed.join(', ')}` : says,
-  }
+  const { noun = part, verb = 'passed' } = rule
+  const failed = entries.filter((entry) => !rule.held(entry)).map(rule.nameOf)
+  const held = `${entries.length - failed.length} of ${entries.length}`
+  return failed.length === 0
+    ? { part, state: 'passed', brief: `${held} ${noun}`, says: `${held} ${verb}` }
+    : {
+        part,
+        state: 'failed',
+        brief: `${failed.length} of ${entries.length} ${noun}`,
+        says: `${held} ${verb}, not ${failed.join(', ')}`,
+      }
+}
+
+/** A drill that can't be run on this machine has neither passed nor failed, but is named. */
+function drillsVerdict(drills: readonly DrillRecord[] | undefined): PartVerdict {
+  const run = drills?.filter(({ skipped }) => skipped === undefined)
+  const verdict = judge('drills', run, {
+    held: ({ passed, violations }) => passed && violations.length === 0,
+    nameOf: ({ name }) => name,
+  })
+  const left = drills?.filter(({ skipped }) => skipped !== undefined).map(({ name }) => name) ?? []
+  return left.length === 0 ? verdict : { ...verdict, says: `${verdict.says}; not run: ${left.join(', ')}` }
 }
 
 function simulationVerdict(simulation: SimulationRecord | undefined): PartVerdict {
@@ -68,7 +85,7 @@ function simulationVerdict(simulation: SimulationRecord | undefined): PartVerdic
     mutations.length === 0 ? 'no planted bugs run' : `${caught} of ${mutations.length} planted bugs caught`
   return {
     part: 'simulation',
-    brief: `${many(seeds, 'seed')}, ${many(violations.length, 'violation')}`,
+    brief: `simulation of ${many(seeds, 'seed')} (${many(violations.length, 'violation')}, ${planted})`,
     state: state(violations.length === 0 && caught === mutations.length && seeds > 0),
     says: `${many(seeds, 'seed')}, ${many(steps, 'step')}, ${many(violations.length, 'violation')}, ${planted}`,
   }
@@ -80,15 +97,12 @@ function peersVerdict(peers: readonly PeerRecord[] | undefined): PartVerdict {
   const others = peers.filter((peer) => !isOurs(peer))
   const broken = others.filter((peer) => !isWhole(peer)).length
   const whole = ours.every(isWhole)
-  const told = `${broken} of ${many(others.length, 'other design')} lost, oversold or doubled`
+  const told = `${broken} of ${many(others.length, 'other design')} oversold, lost, doubled or stranded something`
   return {
     part: 'peers',
     state: state(whole),
-    brief:
-      ours.length === 0
-        ? many(peers.length, 'design')
-        : `Tidegate ${whole ? 'lost nothing' : 'lost or oversold'}`,
-    says: ours.length === 0 ? told : `Tidegate ${whole ? 'did none of it' : 'broke its word'}, ${told}`,
+    brief: ours.length === 0 ? many(peers.length, 'other design') : 'Tidegate beside other designs',
+    says: ours.length === 0 ? told : `Tidegate ${whole ? 'nothing' : 'did'}, ${told}`,
   }
 }
 
@@ -99,41 +113,30 @@ function peersVerdict(peers: readonly PeerRecord[] | undefined): PartVerdict {
 export function verdictOf(record: RunRecord): Verdict {
   const measured = budgets.filter((budget) => foundFor(budget, record) !== undefined)
   const parts = [
-    judge(
-      'scenarios',
-      record.scenarios,
-      (s) => s.passed && s.violations.length === 0 && s.criteria.every((c) => c.passed),
-      (s) => s.name,
-    ),
-    judge(
-      'drills',
-      record.drills,
-      (d) => d.passed && d.violations.length === 0,
-      (d) => d.name,
-    ),
+    judge('scenarios', record.scenarios, {
+      held: (s) => s.passed && s.violations.length === 0 && s.criteria.every((c) => c.passed),
+      nameOf: (s) => s.name,
+    }),
+    drillsVerdict(record.drills),
     simulationVerdict(record.simulation),
     peersVerdict(record.peers),
-    judge(
-      'scale',
-      record.scale,
-      (s) => s.violations.length === 0,
-      (s) => s.name,
-      'without a violation',
-    ),
-    judge(
-      'capacity',
-      record.capacity?.validations,
-      (v) => isNear(v.error),
-      (v) => `${v.run} ${v.what}`,
-      'predictions within 25 %',
-    ),
-    judge(
-      'budgets',
-      measured,
-      (budget) => holds(budget, foundFor(budget, record)!),
-      ({ suite, figure, latency }) => (suite ? `${suite} ${figure}` : `${latency} p99`),
-      'held',
-    ),
+    judge('scale', record.scale, {
+      noun: 'runs of scale',
+      verb: 'without a violation',
+      held: (s) => s.violations.length === 0,
+      nameOf: (s) => s.name,
+    }),
+    judge('capacity', record.capacity?.validations, {
+      noun: 'predictions of capacity',
+      verb: 'predictions within 25 %',
+      held: (v) => isNear(v.error),
+      nameOf: (v) => `${v.run} ${v.what}`,
+    }),
+    judge('budgets', measured, {
+      verb: 'held',
+      held: (budget) => holds(budget, foundFor(budget, record)!),
+      nameOf: ({ suite, figure, latency }) => (suite ? `${suite} ${figure}` : `${latency} p99`),
+    }),
   ]
   return { parts, ...headline(parts) }
 }
@@ -143,7 +146,7 @@ function headline(parts: readonly PartVerdict[]): Pick<Verdict, 'passed' | 'line
   const [failed, passed, missing] = (['failed', 'passed', 'absent'] as const).map((state) =>
     parts.filter((part) => part.state === state),
   ) as [PartVerdict[], PartVerdict[], PartVerdict[]]
-  const list = (some: readonly PartVerdict[]) => some.map(({ part, brief }) => `${part} ${brief}`).join(', ')
+  const list = (some: readonly PartVerdict[]) => some.map(({ brief }) => brief).join(', ')
   const sentences = [
     failed.length > 0 && `Failed: ${list(failed)}`,
     passed.length > 0 && `Passed: ${list(passed)}`,

@@ -104,7 +104,7 @@ export function barsFigure(bars: Bars): Html | undefined {
     numbers: table(
       bars.title,
       [
-        { head: '', cell: (at) => bars.names[at] },
+        { head: 'name', cell: (at) => bars.names[at] },
         ...bars.series.map(({ name, values }) => ({
           head: `${name}, ${bars.unit}`,
           right: true,

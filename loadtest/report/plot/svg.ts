@@ -33,20 +33,43 @@ export function drawSvg(option: Option, height: number, says: string): Html {
   }
 }
 
+/** Of a tag, what a mouse, an older browser or a style sheet of the plot's own would need; the page has the rest. */
 const dropped =
-  / (?:class|style|pointer-events|xml:space|xmlns|xmlns:xlink|version|baseProfile|ecmeta_[a-z_]+|stroke-miterlimit|paint-order)="[^"]*"/g
+  / (?:class|style|pointer-events|xml:space|xmlns|xmlns:xlink|version|baseProfile|ecmeta_[a-z_]+|stroke-miterlimit|paint-order|clip-path)="[^"]*"/g
+/** What `.plot` sets for every path and text that says nothing else. */
+const usual: Readonly<Record<string, RegExp>> = {
+  path: / fill="none"/,
+  text: / (?:dominant-baseline="central"|fill="var\(--ink-soft\)")/g,
+}
 
 function clean(svg: string, says: string): string {
   return svg
-    .replace(/<style[^>]*>[\s\S]*?<\/style>/g, '')
-    .replace(/<rect [^>]*fill="none"[^>]*><\/rect>\n?/g, '')
-    .replace(/<[^>]+>/g, (tag) => tag.replace(dropped, '').replace(/-?\d+\.\d{2,}/g, shorten))
-    .replace(/ {2,}|\n+/g, ' ')
+    .replace(/<(style|defs)[^>]*>[\s\S]*?<\/\1>/g, '')
+    .replace(/<rect [^>]*fill="none"[^>]*><\/rect>/g, '')
+    .replace(/<(\w+)[^>]*>/g, cleanTag)
+    .replace(/<\/?g>/g, '')
     .replace(/><\/path>/g, '/>')
-    .replace(/ d="([^"]+)"/g, (_, path: string) => ` d="${shortenPath(path)}"`)
+    .replace(/>\s+</g, '><')
     .replace(/^<svg [^>]*viewBox="([^"]+)"[^>]*>/, (_, box: string) => {
       return `<svg class="plot" viewBox="${box}" role="img" aria-label="${escapeText(says)}">`
     })
 }
 
-const shorten = (number: string) => String(Math.round(Number(number) * 10) / 10)
+function cleanTag(tag: string, name: string): string {
+  const kept = tag.replace(dropped, '').replace(usual[name] ?? /$^/, '')
+  if (name === 'text') return placed(kept)
+  return kept
+    .replace(/ d="([^"]+)"/g, (_, path: string) => ` d="${shortenPath(path)}"`)
+    .replace(/-?\d+\.\d{2,}/g, (number) => tenths(Number(number)))
+}
+
+const tenths = (value: number) => String(Math.round(value * 10) / 10)
+
+/** A text's own place and its shift as one place. */
+function placed(tag: string): string {
+  const shift = / transform="translate\((-?[\d.]+) (-?[\d.]+)\)"/.exec(tag)
+  if (!shift) return tag
+  const at = (axis: string) => Number(new RegExp(` ${axis}="(-?[\\d.]+)"`).exec(tag)?.[1] ?? 0)
+  const place = ` x="${tenths(at('x') + Number(shift[1]))}" y="${tenths(at('y') + Number(shift[2]))}"`
+  return tag.replace(/ (?:x|y)="[^"]*"/g, '').replace(shift[0], place)
+}

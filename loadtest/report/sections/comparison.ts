@@ -34,7 +34,7 @@ function differencesTable(caption: string, differences: readonly Difference[]): 
       { head: 'before', right: true, cell: (d) => value(d, 'before') },
       { head: 'now', right: true, cell: (d) => value(d, 'after') },
       { head: 'now ÷ before', right: true, cell: moved },
-      { head: 'says', cell: (d) => said(d.says) },
+      { head: 'verdict', cell: (d) => said(d.says) },
     ],
     differences,
   )
@@ -60,7 +60,9 @@ function bandsNote(): Html {
 
 function contentOf(comparison: Comparison): Fragment[] {
   const { differences, turns, added, gone, cautions } = comparison
-  const beyond = differences.filter(({ says }) => says !== 'within noise')
+  const beyond = (['worse', 'better'] as const).flatMap((says) =>
+    differences.filter((one) => one.says === says),
+  )
   const same = differences.filter(({ says }) => says === 'within noise')
   const count = (says: Difference['says']) => differences.filter((one) => one.says === says).length
   const summary = `${many(differences.length, 'figure')} compared: ${count('better')} better, ${count('worse')} worse, ${same.length} within noise; ${many(turns.length, 'criterion or part', 'criteria or parts')} changed sides.`
@@ -79,11 +81,11 @@ function contentOf(comparison: Comparison): Fragment[] {
           { head: 'where', cell: (turn) => turn.where },
           { head: 'what', cell: (turn) => turn.what },
           {
-            head: 'says',
+            head: 'change',
             cell: (turn) =>
               turn.says === 'better' ? 'failed before, passes now' : 'passed before, fails now',
           },
-          { head: '', cell: (turn) => said(turn.says) },
+          { head: 'verdict', cell: (turn) => said(turn.says) },
         ],
         turns,
       ),

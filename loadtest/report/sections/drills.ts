@@ -16,7 +16,8 @@ export function drillsSection({ record: { drills } }: Report): Html {
       'Drills',
       absent('No drill is in this record.', 'npm run drill -- all --json drills.json'),
     )
-  const [failed, passed] = [drills.filter((d) => !d.passed), drills.filter((d) => d.passed)]
+  const failed = drills.filter((drill) => !drill.passed && drill.skipped === undefined)
+  const others = drills.filter((drill) => !failed.includes(drill))
   return section(
     'drills',
     'Drills',
@@ -26,15 +27,22 @@ export function drillsSection({ record: { drills } }: Report): Html {
       'Drills, those that failed first',
       [
         { head: 'drill', cell: (drill) => drill.name },
-        { head: 'verdict', cell: (drill) => outcome(drill.passed) },
-        { head: 'about', cell: (drill) => drill.about || '–' },
+        {
+          head: 'verdict',
+          cell: (drill) =>
+            drill.skipped === undefined ? outcome(drill.passed) : html`<span class="none">– not run</span>`,
+        },
+        {
+          head: 'about',
+          cell: (drill) => [drill.about || '–', drill.skipped && ` Not run: ${drill.skipped}`],
+        },
         { head: 'figures', cell: figuresOf },
         {
           head: 'violations',
           cell: ({ violations }) => (violations.length > 0 ? violationsList(violations) : 'none'),
         },
       ],
-      [...failed, ...passed],
+      [...failed, ...others],
     ),
   )
 }

@@ -1,4 +1,4 @@
-import type { PeerRecord } from '../../record/record.ts'
+import type { PeerKill, PeerRecord } from '../../record/record.ts'
 import { isWhole } from '../data/verdict.ts'
 import { barsFigure } from '../plot/bars.ts'
 import { ms, number } from '../text/format.ts'
@@ -6,8 +6,31 @@ import { type Html, html } from '../text/html.ts'
 import { outcome, table } from '../text/table.ts'
 import { absent, type Report, section } from './section.ts'
 
-/** Newer records also say what stock was gone without a coupon, and what was killed. */
-type Peer = PeerRecord & { readonly stranded?: number; readonly kill?: string }
+/** By what was killed: a design that loses nothing with its service may lose all with its store. */
+function killsTable({ name, kills = [] }: PeerRecord): Html | false {
+  if (kills.length === 0) return false
+  const count = (head: string, field: Exclude<keyof PeerKill, 'kind'>) => ({
+    head,
+    right: true,
+    cell: (kill: PeerKill) => number(kill[field]),
+  })
+  return table<PeerKill>(
+    `${name}, by what was killed`,
+    [
+      { head: 'killed', cell: ({ kind }) => kind },
+      count('times', 'times'),
+      count('heard yes', 'promised'),
+      count('coupons', 'coupons'),
+      count('oversold', 'oversold'),
+      count('lost', 'lost'),
+      count('doubled', 'doubled'),
+      count('stranded', 'stranded'),
+      count('told otherwise later', 'withdrawn'),
+      count('never answered', 'unanswered'),
+    ],
+    kills,
+  )
+}
 
 export function peersSection({ record: { peers } }: Report): Html {
   if (!peers || peers.length === 0)
@@ -28,7 +51,7 @@ export function peersSection({ record: { peers } }: Report): Html {
     'Other designs',
     html`<p>The same load and the same auditor on other ways to do it; each had its process killed in the middle.</p>
 `,
-    table<Peer>(
+    table<PeerRecord>(
       'Designs: throughput, and what was wrong after the kill',
       [
         { head: 'design', cell: (peer) => peer.name },
@@ -38,17 +61,22 @@ export function peersSection({ record: { peers } }: Report): Html {
         { head: 'lost', right: true, cell: (peer) => number(peer.lost) },
         { head: 'doubled', right: true, cell: (peer) => number(peer.doubled) },
         { head: 'stranded', right: true, cell: (peer) => number(peer.stranded) },
-        { head: 'kept its word', cell: (peer) => outcome(isWhole(peer), ['yes', 'no']) },
+        { head: 'nothing wrong', cell: (peer) => outcome(isWhole(peer), ['yes', 'no']) },
         {
           head: 'about',
-          cell: (peer) => [peer.about, peer.kill ? ` Killed: ${peer.kill}.` : '', ` ${peer.note}`],
+          cell: (peer) => `${peer.about} ${peer.note}`,
         },
       ],
       peers,
     ),
     html`<p class="note">Oversold: coupons beyond the quota. Lost: told yes, and no coupon. Doubled: users with more than their limit. Stranded:
 stock gone without a coupon.</p>
-<div class="figures">${plot}</div>
+${
+  peers.some(({ kills = [] }) => kills.length > 0) &&
+  html`<details><summary>By what was killed</summary>
+${peers.map(killsTable)}</details>
+`
+}<div class="figures">${plot}</div>
 `,
   )
 }

@@ -48,6 +48,11 @@ function background(scenario: ScenarioRecord): Fragment {
       'Bytes of a typical request and answer',
       Object.entries(sizes).map(([name, bytes]) => [name, number(bytes)]),
     ),
+    scenario.figures !== undefined &&
+      pairs(
+        'Further figures',
+        Object.entries(scenario.figures).map(([name, value]) => [name.replaceAll('_', ' '), number(value)]),
+      ),
     pairs('Settings', [
       ['seconds', number(scenario.seconds)],
       ['offered', number(offered)],

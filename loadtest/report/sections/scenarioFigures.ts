@@ -2,7 +2,7 @@ import type { ScenarioRecord, Timeline } from '../../record/record.ts'
 import { thinTimeline } from '../data/thin.ts'
 import { barsFigure } from '../plot/bars.ts'
 import { type Line, linesFigure } from '../plot/lines.ts'
-import { looksMax, plain } from '../plot/look.ts'
+import { look, looksMax, plain } from '../plot/look.ts'
 import { percentilesFigure } from '../plot/percentiles.ts'
 import { number, percent } from '../text/format.ts'
 import type { Html } from '../text/html.ts'
@@ -40,14 +40,39 @@ export function refusals(timeline: Timeline, max: number): Line[] {
   ]
 }
 
+/** Of the lines that most scenarios have: whoever reads one after the other finds the same look again. */
+const usualLooks = [
+  'accepted',
+  'BUSY',
+  'delivered',
+  'SOLD_OUT',
+  'LIMIT_REACHED',
+  'replayed',
+  'RATE_LIMITED',
+  'OUTCOME_UNKNOWN',
+]
+
+/** Other lines get the looks that are left over. */
+function withLooks(lines: readonly Line[]): Line[] {
+  const free = usualLooks.flatMap((name, i) => (lines.some((line) => line.name === name) ? [] : [i]))
+  return lines.map((line) => {
+    const usual = usualLooks.indexOf(line.name)
+    return { ...line, look: look(usual >= 0 ? usual : (free.shift() ?? 0)) }
+  })
+}
+
 function answers(timeline: Timeline): Html | undefined {
   const offered = line(timeline, 'offered').map((one) => ({ ...one, look: plain }))
-  const told = [...line(timeline, 'accepted'), ...line(timeline, 'delivered'), ...line(timeline, 'replayed')]
-  const lines = [...offered, ...told, ...refusals(timeline, looksMax - told.length)]
+  const told = ['accepted', 'delivered', 'replayed'].flatMap((name) => line(timeline, name))
+  const refused = refusals(timeline, looksMax - told.length)
+  const lines = withLooks([...told, ...refused])
   return linesFigure({
     title: 'Offered, accepted, refused',
-    caption: 'Requests and answers a second; codes are refusals.',
-    panels: [{ unit: 'a second', lines, height: 200 }],
+    caption: 'Requests and answers a second; below, what was refused, by code.',
+    panels: [
+      { unit: 'a second', lines: [...offered, ...lines.slice(0, told.length)], height: 150 },
+      { unit: 'refused a second', lines: lines.slice(told.length), height: 100 },
+    ],
     every_ms: timeline.every_ms,
     events: timeline.events,
   })

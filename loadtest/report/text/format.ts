@@ -2,12 +2,12 @@
 
 const digits = (value: number): number => {
   const size = Math.abs(value)
-  if (size >= 100 || Number.isInteger(value)) return 0
+  if (size >= 1000 || Number.isInteger(value)) return 0
   if (size >= 10) return 1
   return size >= 1 ? 2 : 3
 }
 
-/** Three figures that count: `12,345`, `12.3`, `0.123`; `–` for nothing. */
+/** Three or four figures that count: `12,345`, `114.5`, `0.123`; `–` for nothing. */
 export function number(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '–'
   if (!Number.isFinite(value)) return '∞'

@@ -9,7 +9,9 @@ export interface Column<Row> {
 
 /** A table that scrolls in itself where the page is narrower; its first column heads the rows. */
 export function table<Row>(caption: string, columns: readonly Column<Row>[], rows: readonly Row[]): Html {
-  const kind = (column: Column<Row>) => (column.right ? new Html(' class="right"') : '')
+  // A table of nothing but numbers says so once: there are hundreds of them behind the folds of a report.
+  const allRight = columns.every(({ right }) => right)
+  const kind = ({ right }: Column<Row>) => (right && !allRight ? new Html(' class="right"') : '')
   const head = columns.map((column) => html`<th scope="col"${kind(column)}>${column.head}</th>`)
   const body = rows.map((row) => {
     const [first, ...others] = columns
@@ -18,7 +20,7 @@ export function table<Row>(caption: string, columns: readonly Column<Row>[], row
     )}</tr>
 `
   })
-  return html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0"><table>
+  return html`<div class="scroll" role="group" aria-label="${caption}" tabindex="0"><table${allRight && new Html(' class="figures-only"')}>
 <caption>${caption}</caption>
 <thead><tr>${head}</tr></thead>
 <tbody>
