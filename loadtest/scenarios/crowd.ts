@@ -39,6 +39,8 @@ const resolveWithinMs = 30_000
 export class Crowd {
   readonly visitors: Visitor[]
   readonly accepted: Acceptance[] = []
+  /** How long acceptances took, ms from when the press was due. */
+  readonly acceptMs: number[] = []
   /** Repetitions whose answer was not that of the acceptance, byte for byte. */
   mismatches = 0
   /** Bots who were given something. */
@@ -170,6 +172,7 @@ export class Crowd {
     const ms = performance.now() - dueAt
     tally.answer(code, latencyOf(code, as), ms)
     if (reply !== undefined) tally.size(`claim ${code}`, request, reply)
+    if (code === 'ACCEPTED') this.acceptMs.push(ms)
     if (reply !== undefined && (code === 'ACCEPTED' || code === 'REPLAYED'))
       this.#take(visitor, id, reply.body, key)
     else if (leavesOpen(code)) {

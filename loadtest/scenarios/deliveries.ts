@@ -62,3 +62,11 @@ export function deliveryLine(
     told[Math.floor((publishedAtMs - startedAtMs) / everyMs)]?.push(publishedAtMs - acceptedAtMs)
   return told.map((values) => percentileOf(values, 99))
 }
+
+/** How long after an instant the last of those accepted before it was told, ms: what a disturbance leaves behind. */
+export function lastToldAfter(deliveries: readonly Delivery[], atMs: number): number {
+  let last = 0
+  for (const { acceptedAtMs, publishedAtMs } of deliveries)
+    if (acceptedAtMs < atMs) last = Math.max(last, publishedAtMs - atMs)
+  return last
+}

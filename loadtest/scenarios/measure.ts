@@ -59,10 +59,9 @@ export async function measure(scenario: Scenario, world: World, load: Load): Pro
     distribution: world.distribution,
     sizes: tally.sizes,
     timeline: timelineOf(world, deliveries),
-    latencies: [
-      ...tally.records(),
-      ...deliveryLatencies(deliveries, (delivery) => scenario.groupOf?.(delivery, world)),
-    ].sort((a, b) => a.name.localeCompare(b.name)),
+    latencies: [...tally.records(), ...deliveryLatencies(deliveries, world.groupOf)].sort((a, b) =>
+      a.name.localeCompare(b.name),
+    ),
     offered: tally.offered,
     answered: tally.answered,
     codes: tally.codes,
@@ -77,8 +76,9 @@ export async function measure(scenario: Scenario, world: World, load: Load): Pro
     ],
     commands,
     cpu_seconds: cpu,
-    figures: {
+    figures: rounded({
       ...figures,
+      ...world.look?.(deliveries),
       ...store.scriptUs,
       unknown_outcomes: sum((crowd) => crowd.unknowns),
       unknown_left: unknownLeft,
@@ -90,7 +90,7 @@ export async function measure(scenario: Scenario, world: World, load: Load): Pro
       claims_per_transaction: round(deliveries.length / Math.max(1, transactions)),
       redis_cpu_seconds: round(redisCpu),
       lost_with_redis: scenario.losesAcceptances ? lost.length : 0,
-    },
+    }),
     violations: violationsOf(
       world,
       sum((crowd) => crowd.mismatches),
@@ -186,6 +186,10 @@ function violationsOf(world: World, mismatches: number, fooled: number): string[
   if (fooled > 0) violations.push(`10: ${fooled} requests without proof were served`)
   for (const wrong of world.tally.wrong) violations.push(`an answer that nobody should get: ${wrong}`)
   return violations
+}
+
+function rounded(figures: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, round(value)]))
 }
 
 function round(value: number): number {

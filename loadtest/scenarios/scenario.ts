@@ -1,6 +1,5 @@
 import type { StackOptions } from '../../stack/stack.ts'
 import type { Criterion } from '../record/record.ts'
-import type { Delivery } from './deliveries.ts'
 import type { ScenarioName } from './names.ts'
 import type { Measured } from './verdict.ts'
 import type { World } from './world.ts'
@@ -21,8 +20,6 @@ export interface Scenario {
   prepare?(dir: string, home: string): Promise<Prepared>
   /** Opens campaigns, has people come, and does to the system what the scenario is about. */
   run(world: World, load: Load): Promise<void>
-  /** A name for some deliveries, whose latencies are told beside the whole. */
-  groupOf?(delivery: Delivery, world: World): string | undefined
   /** Its own criteria, from what was found and nothing else. */
   judge(measured: Measured, load: Load): Criterion[]
 }

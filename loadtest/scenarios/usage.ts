@@ -92,8 +92,11 @@ export function splitCommands(
 ): { edge: number; core: number } {
   const grown = (name: 'billed' | 'sent' | 'calls') => after[name] - before[name]
   const accepting = (after.byCommand['xadd'] ?? 0) - (before.byCommand['xadd'] ?? 0)
-  const edge = grown('sent') + commandsInCall * grown('calls') + commandsInAcceptance * accepting
-  return { edge, core: Math.max(0, grown('billed') - edge - ours) }
+  const asked = grown('sent') + commandsInCall * grown('calls') + commandsInAcceptance * accepting
+  // What was asked of a Redis that is away was never executed: then this is the most that it can have been.
+  const theirs = Math.max(0, grown('billed') - ours)
+  const edge = Math.min(asked, theirs)
+  return { edge, core: theirs - edge }
 }
 
 /** What Redis says of its own work: CPU seconds, and how long scripts take (µs, since it started). */

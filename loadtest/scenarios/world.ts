@@ -8,6 +8,7 @@ import { HttpClient } from '../traffic/client.ts'
 import { closedLoop } from '../traffic/openLoop.ts'
 import { steady } from './arrivals.ts'
 import { Crowd } from './crowd.ts'
+import type { Delivery } from './deliveries.ts'
 import { Watchers } from './follow.ts'
 import { untilAtRest, untilLeased, type Watched } from './ledgerLooks.ts'
 import { type CrowdWish, distributionOf, planCrowd } from './population.ts'
@@ -64,6 +65,10 @@ export class World {
   readonly progress: (line: string) => void
   campaigns: OpenedCampaign[] = []
   sampler: Sampler | undefined
+  /** Figures that only the deliveries tell, once all are there. */
+  look: ((deliveries: readonly Delivery[]) => Record<string, number>) | undefined
+  /** A name for some deliveries, whose latencies are told beside the whole. */
+  groupOf: ((delivery: Delivery) => string | undefined) | undefined
   before: { counters: Counters; redisCpu: number; at: number } | undefined
   readonly #options: WorldOptions
   readonly #client: HttpClient
@@ -151,9 +156,19 @@ export class World {
 
   /** Plans a crowd and gives everybody what they have before they press. */
   async gather(wish: CrowdWish, campaigns: readonly OpenedCampaign[] = this.campaigns): Promise<Crowd> {
-    this.progress(`preparing people`)
-    const crowd = this.#crowd(wish, this.tally, campaigns)
+    const crowd = await this.#gather(wish, this.tally, campaigns)
     this.distribution.push(...distributionOf(crowd.plan))
+    return crowd
+  }
+
+  /** A crowd that comes before the run: it is audited with the others, and not measured. */
+  gatherBefore(wish: CrowdWish): Promise<Crowd> {
+    return this.#gather(wish, new Tally(), this.campaigns)
+  }
+
+  async #gather(wish: CrowdWish, tally: Tally, campaigns: readonly OpenedCampaign[]): Promise<Crowd> {
+    this.progress('preparing people')
+    const crowd = this.#crowd(wish, tally, campaigns)
     await crowd.prepare()
     this.crowds.push(crowd)
     return crowd
@@ -202,6 +217,11 @@ export class World {
   /** The counters as they stand now. */
   counters(): Promise<Counters> {
     return readCounters(this.stack, this.#options.metricsToken)
+  }
+
+  /** What Redis says of its own work. */
+  readStore(): ReturnType<typeof readStore> {
+    return readStore(this.redis)
   }
 
   #crowd(wish: CrowdWish, tally: Tally, campaigns: readonly OpenedCampaign[]): Crowd {
