@@ -12,6 +12,8 @@ export interface GateMetricsParts {
   /** By what they ask of the arbiter. */
   readonly groups: Readonly<Record<string, Pick<GroupCommit, 'started'>>>
   readonly circuits: readonly Pick<Breaker, 'what' | 'isOpen'>[]
+  /** Random, made with the isolate. */
+  readonly isolate: string
   readonly startedAtMs: number
   readonly refuse: Refuse
   clock(): number
@@ -31,7 +33,7 @@ export function gateMetrics(parts: GateMetricsParts, request: Request): Response
 const here = /_HERE$/
 
 /** Prometheus' text format 0.0.4. */
-function expose({ claims, groups, circuits, startedAtMs, clock }: GateMetricsParts): string {
+function expose({ claims, groups, circuits, isolate, startedAtMs, clock }: GateMetricsParts): string {
   const outcomes = [...claims.totals].map(([name, count]) => {
     const by = here.test(name) ? 'gate' : 'arbiter'
     return `{outcome="${name.replace(here, '')}",by="${by}"} ${count}`
@@ -42,6 +44,9 @@ function expose({ claims, groups, circuits, startedAtMs, clock }: GateMetricsPar
   ])
   const open = circuits.map(({ what, isOpen }) => `{to="${what}"} ${isOpen ? 1 : 0}`)
   return [
+    family('isolate_info', 'gauge', 'Whose counts these are: the next scrape may be of another isolate.', [
+      `{isolate="${isolate}"} 1`,
+    ]),
     family('claims_total', 'counter', 'Claims by outcome; by="gate": refused without asking.', outcomes),
     family('arbitration_batch_claims', 'summary', 'Arbitration calls and the claims in them.', calls),
     family('circuit_open', 'gauge', 'Whether a dependency is taken to be away.', open),

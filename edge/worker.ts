@@ -80,6 +80,7 @@ function compose(bindings: Bindings): Gate {
       claims: metrics,
       groups: { claim: groups, ballot: ballots },
       circuits: [toCore, ...circuits],
+      isolate: random.text(12),
       startedAtMs: clock(),
       refuse,
       clock,

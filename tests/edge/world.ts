@@ -1,7 +1,4 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import type { Bucket } from '../../lua/keys.ts'
 import { type ScriptRunner, tcpRunner } from '../../lua/runner.ts'
@@ -26,19 +23,15 @@ import {
   startIssuer,
 } from '../../stack/issuer.ts'
 import { makeKeys, type StackKeys } from '../../stack/keys.ts'
-import { type Service, startService } from '../../stack/service.ts'
-import { discard, type FreshRedis, freshRedis, temporaryFolder } from '../../stack/testing.ts'
+import { discard, type FreshRedis, freshRedis } from '../../stack/testing.ts'
 import { CoreDouble } from './coreDouble.ts'
+import { type Gate, type GateOptions, startWorker } from './gate.ts'
 
 /** The gate's bundle in workerd, before a real Redis (behind the Upstash-compatible gateway) and a double of the core. */
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-
-export interface WorldOptions {
+export interface WorldOptions extends GateOptions {
   /** Bindings over those that the world gives; functions of the world are not ready yet. */
   bindings?: Record<string, string>
-  /** Another wrangler.toml than the repository's. */
-  config?: string
 }
 
 export interface CampaignOptions {
@@ -84,7 +77,8 @@ export class World {
   readonly client: Redis
   readonly runner: ScriptRunner
   readonly core: CoreDouble
-  #worker: Service | undefined
+  #worker: Gate | undefined
+  #bindings: Record<string, string> = {}
   #stops: (() => Promise<unknown>)[] = []
 
   constructor(keys: StackKeys, redis: FreshRedis, core: CoreDouble) {
@@ -116,27 +110,25 @@ export class World {
       () => discard(redis),
     ]
     try {
-      world.#worker = await startWorker(
-        {
-          UPSTASH_REDIS_REST_URL: gateway.url,
-          UPSTASH_REDIS_REST_TOKEN: keys.gatewayToken,
-          CORE_URL: core.url,
-          CLIENT_ADDRESS: 'optional',
-          // Wide for all tests but those of the limits: here all users have one device.
-          LIMITS: ['token', 'claim', 'read']
-            .flatMap((route) => [`${route}.user=100000/1m:50000`, `${route}.device=100000/1m:50000`])
-            .join(),
-          LOGIN_JWKS_URL: issuer.jwksUrl,
-          LOGIN_ISSUER,
-          LOGIN_AUDIENCE,
-          CLAIM_TOKEN_KEYS: keys.claimTokenKeys,
-          RECEIPT_KEYS: keys.receiptKeys,
-          CAMPAIGN_ID_KEYS: keys.campaignIdKeys,
-          EDGE_CORE_KEYS: keys.edgeCoreKeys,
-          ...options.bindings,
-        },
-        options.config,
-      )
+      world.#bindings = {
+        UPSTASH_REDIS_REST_URL: gateway.url,
+        UPSTASH_REDIS_REST_TOKEN: keys.gatewayToken,
+        CORE_URL: core.url,
+        CLIENT_ADDRESS: 'optional',
+        // Wide for all tests but those of the limits: here all users have one device.
+        LIMITS: ['token', 'claim', 'read']
+          .flatMap((route) => [`${route}.user=100000/1m:50000`, `${route}.device=100000/1m:50000`])
+          .join(),
+        LOGIN_JWKS_URL: issuer.jwksUrl,
+        LOGIN_ISSUER,
+        LOGIN_AUDIENCE,
+        CLAIM_TOKEN_KEYS: keys.claimTokenKeys,
+        RECEIPT_KEYS: keys.receiptKeys,
+        CAMPAIGN_ID_KEYS: keys.campaignIdKeys,
+        EDGE_CORE_KEYS: keys.edgeCoreKeys,
+        ...options.bindings,
+      }
+      world.#worker = await startWorker(world.#bindings, options)
     } catch (error) {
       await world.stop()
       throw error
@@ -146,6 +138,18 @@ export class World {
 
   get url(): string {
     return this.#worker!.url
+  }
+
+  /** The address of each isolate, the first of which is `url`. */
+  get isolates(): string[] {
+    return this.#worker!.isolates
+  }
+
+  /** A gate with the same bindings in another location. @returns its address; it ends with this world. */
+  async anotherLocation(): Promise<string> {
+    const gate = await startWorker(this.#bindings)
+    this.#stops.unshift(() => gate.stop())
+    return gate.url
   }
 
   /** What the worker logged. */
@@ -264,27 +268,4 @@ export class World {
       },
     })
   }
-}
-
-const repositoryConfig = join(ROOT, 'wrangler.toml')
-
-/** The bundle in workerd, with these text bindings. */
-export async function startWorker(
-  bindings: Record<string, string>,
-  config = repositoryConfig,
-): Promise<Service> {
-  const dir = temporaryFolder('edge')
-  // The page is built by another command; the bundler wants its folder to be there.
-  mkdirSync(join(ROOT, 'edge', 'site', 'public'), { recursive: true })
-  return startService({
-    name: 'edge',
-    file: 'stack/worker.ts',
-    dir,
-    env: {
-      TMPDIR: dir,
-      WORKER_CONFIG: config,
-      WORKER_CACHE: join(ROOT, '.tidegate', 'bundles'),
-      WORKER_BINDINGS: JSON.stringify(bindings),
-    },
-  })
 }

@@ -1,0 +1,248 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { bounds } from '../../edge/bounds.ts'
+import { deposit } from '../../lua/transfer.ts'
+import { limits } from '../../schema/limits.ts'
+import { type Campaign, World } from './world.ts'
+
+/**
+ * Two isolates of one location: two workers of the same code in one workerd, which share no memory, and whose
+ * `caches.default` is one. A third gate, in a workerd of its own, is another location: what it can't know shows that
+ * the others know it from each other.
+ */
+
+const token = 'a-token-of-sixteen-or-more'
+const secondMs = 1_000
+/** A question to the core and an answer to the test, on a busy machine. */
+const marginMs = 300
+
+let world: World
+let elsewhere: string
+before(async () => {
+  world = await World.start({ bindings: { METRICS_TOKEN: token }, isolates: 2 })
+  elsewhere = await world.anotherLocation()
+})
+after(() => world?.stop())
+
+interface Heard {
+  status: number
+  code: unknown
+  atMs: number
+}
+
+const claimTokens = new Map<string, string>()
+
+/** A claim of this user at one isolate, under a key of its own. */
+async function claimAt(url: string, campaign: Campaign, user: string, key = user): Promise<Heard> {
+  const name = `${campaign.id}/${user}`
+  const claimToken = claimTokens.get(name) ?? (await world.token(campaign, user))
+  claimTokens.set(name, claimToken)
+  const response = await fetch(`${url}/v1/campaigns/${campaign.id}/claims`, {
+    method: 'POST',
+    headers: { 'Claim-Token': claimToken, 'Idempotency-Key': key },
+  })
+  const body = (await response.json()) as { code?: string }
+  return { status: response.status, code: body.code ?? response.status, atMs: Date.now() }
+}
+
+interface Counts {
+  isolate: string
+  /** Arbitration calls so far: each is the one script call that a claim can cost. */
+  calls: number
+}
+
+async function countsOf(url: string): Promise<Counts> {
+  const response = await fetch(`${url}/_gate/metrics`, { headers: { Authorization: `Bearer ${token}` } })
+  const text = await response.text()
+  return {
+    isolate: /isolate_info\{isolate="([^"]+)"\} 1/.exec(text)![1]!,
+    calls: Number(/arbitration_batch_claims_count\{kind="claim"\} (\d+)/.exec(text)![1]),
+  }
+}
+
+/** Script calls that read a bucket's users: they run once an epoch and location. */
+async function holderScans(): Promise<number> {
+  const info = await world.client.info('commandstats')
+  return Number(/cmdstat_hscan:calls=(\d+)/.exec(info)?.[1] ?? 0)
+}
+
+async function until(holds: () => Promise<boolean>, what: string, deadlineMs = 5_000): Promise<void> {
+  const deadline = Date.now() + deadlineMs
+  while (!(await holds())) assert.ok(Date.now() < deadline, `in vain: ${what}`)
+}
+
+/** Asks an isolate until it answers from memory. */
+async function standsAt(url: string, campaign: Campaign, user: string): Promise<void> {
+  await until(async () => {
+    const before = await countsOf(url)
+    assert.equal((await claimAt(url, campaign, user)).code, 'SOLD_OUT')
+    return (await countsOf(url)).calls === before.calls
+  }, 'the marker stands')
+}
+
+/** A campaign of one coupon, which is gone, and both isolates know it. */
+async function soldOutInBoth(): Promise<Campaign> {
+  const [a, b] = world.isolates as [string, string]
+  const campaign = await world.campaign({ quota: 1 })
+  assert.equal((await claimAt(a, campaign, 'winner')).status, 202)
+  await standsAt(a, campaign, 'late')
+  await standsAt(b, campaign, 'late')
+  return campaign
+}
+
+/** Keeps one isolate asking, as a crowd does, until told to stop. */
+function crowdAt(url: string, campaign: Campaign): () => Promise<Heard[]> {
+  let over = false
+  const heard: Heard[] = []
+  const work = (async () => {
+    while (!over) {
+      heard.push(await claimAt(url, campaign, 'crowd'))
+      await pause(15)
+    }
+  })()
+  return async () => {
+    over = true
+    await work
+    return heard
+  }
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+/**
+ * Claims at an isolate, each when its own marker is no longer fresh, and just after its neighbour has looked.
+ * @returns how many of them asked Redis nevertheless
+ */
+async function asksAfter(neighbour: string, url: string, campaign: Campaign, times: number): Promise<number> {
+  let asked = 0
+  const deadline = Date.now() + 30_000
+  for (let counted = 0; counted < times; ) {
+    assert.ok(Date.now() < deadline, 'this machine is too busy: no round was quick enough to mean anything')
+    await pause(bounds.soldOutFreshMs + 50)
+    const { calls } = await countsOf(neighbour)
+    await until(async () => {
+      assert.equal((await claimAt(neighbour, campaign, 'crowd')).code, 'SOLD_OUT')
+      return (await countsOf(neighbour)).calls > calls
+    }, 'the neighbour looks')
+    const before = await countsOf(url)
+    // It shares behind its answer, and the local cache writes to a disk that others use.
+    await pause(200)
+    const sentAt = Date.now()
+    assert.equal((await claimAt(url, campaign, 'late')).code, 'SOLD_OUT')
+    // A slow answer may be one for which the cache was given up, or came too late.
+    if (Date.now() - sentAt > bounds.cacheTimeoutMs / 2) continue
+    counted++
+    asked += (await countsOf(url)).calls - before.calls
+  }
+  return asked
+}
+
+test('the two are isolates of their own', async () => {
+  const [a, b] = world.isolates as [string, string]
+  assert.notEqual(a, b)
+  const [ofA, ofB] = [await countsOf(a), await countsOf(b)]
+  assert.notEqual(ofA.isolate, ofB.isolate)
+  assert.match(ofA.isolate, /^[\w-]{12}$/)
+  assert.equal((await countsOf(a)).isolate, ofA.isolate, 'the same isolate has the same name')
+  const campaign = await world.campaign()
+  await claimAt(a, campaign, 'ann')
+  assert.equal((await countsOf(a)).calls, ofA.calls + 1)
+  assert.equal((await countsOf(b)).calls, ofB.calls, 'no memory is shared')
+})
+
+test('who has acceptances is read from Redis once for both', async () => {
+  const [a, b] = world.isolates as [string, string]
+  const campaign = await world.campaign({ quota: 1 })
+  assert.equal((await claimAt(a, campaign, 'winner')).status, 202)
+  const before = await holderScans()
+  await standsAt(a, campaign, 'late')
+  const afterA = await holderScans()
+  assert.ok(afterA > before, 'the first isolate reads them')
+  await standsAt(b, campaign, 'late')
+  assert.equal(await holderScans(), afterA, 'the second has them from the first')
+  const again = await claimAt(b, campaign, 'winner')
+  assert.equal(again.status, 202, 'and lets the winner through to his acceptance')
+})
+
+test('what one isolate has seen of a sold-out bucket spares the other its look; where nothing is shared, each looks itself', async () => {
+  const [a, b] = world.isolates as [string, string]
+  const campaign = await soldOutInBoth()
+  await standsAt(elsewhere, campaign, 'late')
+  const asked = await asksAfter(a, b, campaign, 8)
+  assert.ok(asked <= 1, `${asked} of 8 claims asked although the neighbour had just looked`)
+  assert.equal(await asksAfter(a, elsewhere, campaign, 4), 4, 'in another location the same claims all ask')
+})
+
+test('a refill reopens both isolates within a second, and neither closes the other again', async () => {
+  const [a, b] = world.isolates as [string, string]
+  const campaign = await soldOutInBoth()
+  const stops = [crowdAt(a, campaign), crowdAt(b, campaign)]
+  const began = Date.now()
+  assert.equal((await deposit(world.runner, campaign.buckets[0]!, 'refill', 50)).outcome, 'moved')
+  // Each isolate gets its own patient users: a claim accepted by one says nothing about the other.
+  let tries = 0
+  const reopened = async (url: string, name: string): Promise<number> => {
+    for (;;) {
+      const { status, code, atMs } = await claimAt(url, campaign, `${name}-${tries++}`)
+      if (status === 202) return atMs - began
+      assert.equal(code, 'SOLD_OUT')
+      assert.ok(Date.now() - began < secondMs, `${name} is still closed after a second`)
+    }
+  }
+  const times = await Promise.all([reopened(a, 'at-a'), reopened(b, 'at-b')])
+  for (const ms of times) assert.ok(ms < secondMs, String(times))
+  // The old epoch's marker is in the cache for a second more: nobody hears of it.
+  const until = Date.now() + 1_200
+  for (let i = 0; Date.now() < until && i < 40; i++)
+    for (const [name, url] of [
+      ['a', a],
+      ['b', b],
+    ] as const)
+      assert.equal((await claimAt(url, campaign, `more-${name}-${i % 20}`)).status, 202)
+  for (const stop of stops) {
+    const heard = await stop()
+    const open = heard.findIndex(({ status }) => status === 202)
+    assert.ok(open > 0)
+    for (const later of heard.slice(open)) assert.equal(later.status, 202)
+  }
+})
+
+test('sold out at the next epoch, an isolate that knows the old one is not closed by it, nor kept open', async () => {
+  const [a, b] = world.isolates as [string, string]
+  const campaign = await soldOutInBoth()
+  await deposit(world.runner, campaign.buckets[0]!, 'refill', 1)
+  const stop = crowdAt(a, campaign)
+  await until(async () => (await claimAt(a, campaign, 'crowd')).status === 202, 'the crowd has the coupon')
+  await standsAt(a, campaign, 'late')
+  // B's marker is of epoch 1 and A's, in the cache, of epoch 2: B has to ask, and to learn the new holders.
+  await standsAt(b, campaign, 'late')
+  assert.equal(
+    (await claimAt(b, campaign, 'crowd')).status,
+    202,
+    'the new holder gets his acceptance at B too',
+  )
+  await stop()
+})
+
+test('a campaign is asked for once for both, and its change is seen in both within viewTtlMs', async () => {
+  const [a, b] = world.isolates as [string, string]
+  const campaign = await world.campaign()
+  const view = async (url: string) => {
+    const response = await fetch(`${url}/v1/campaigns/${campaign.id}`)
+    return ((await response.json()) as { availability: string }).availability
+  }
+  const askedCore = () => world.core.calls.filter(({ path }) => path.endsWith(campaign.id)).length
+  for (const url of [a, b]) assert.equal(await view(url), 'open')
+  assert.equal(askedCore(), 1, 'the second isolate has it from the first')
+  assert.equal(await view(elsewhere), 'open')
+  assert.equal(askedCore(), 2, 'another location asks for itself')
+  const seen = async (url: string): Promise<number> => {
+    await until(async () => (await view(url)) === 'paused', 'the pause is seen', limits.viewTtlMs + marginMs)
+    return Date.now() - changedAt
+  }
+  campaign.snapshot.state = 'PAUSED'
+  campaign.snapshot.config_version++
+  const changedAt = Date.now()
+  const times = await Promise.all([seen(a), seen(b)])
+  for (const ms of times) assert.ok(ms <= limits.viewTtlMs + marginMs, `seen after ${times} ms`)
+})
