@@ -15,6 +15,8 @@ export interface RunOptions {
   /** Requests a second at the peak; undefined: the scenario's share of what a rehearsal shows. */
   perSecond: number | undefined
   seed: number
+  /** How long the rehearsal takes, s; 2 unless given. */
+  rehearsalSeconds?: number
   /** Rewrites one line. */
   progress(line: string): void
 }
@@ -26,7 +28,7 @@ export interface RunResult {
 
 const samplesAtMost = 240
 const sampleEveryLeastMs = 250
-const rehearsalSeconds = 2
+const rehearsal = 2
 const shortRun = 15
 const rateLeast = 50
 
@@ -76,9 +78,9 @@ export async function runScenario(scenario: Scenario, options: RunOptions): Prom
 }
 
 async function loadFor(scenario: Scenario, world: World, options: RunOptions): Promise<Load> {
-  const { seconds, seed } = options
+  const { seconds, seed, rehearsalSeconds = seconds < shortRun ? rehearsal / 2 : rehearsal } = options
   // Also where the rate is given: a cold system is another scenario.
-  const capacity = await world.rehearse(seconds < shortRun ? rehearsalSeconds / 2 : rehearsalSeconds)
+  const capacity = await world.rehearse(rehearsalSeconds)
   const given = options.perSecond
   return {
     seconds,
