@@ -1,4 +1,5 @@
 import type { RunRecord, ScenarioRecord, Timeline } from '../record/record.ts'
+import { scenarioNames, titles } from '../scenarios/names.ts'
 
 /** Records as runs leave them, made up from a seed: for the report's own tests and for looking at its page, never as a result. */
 
@@ -10,19 +11,6 @@ function seeded(seed: number): () => number {
     return state / 2_147_483_647
   }
 }
-
-const names = [
-  ['opening-flood', 'Opening flood'],
-  ['one-stock-key', 'One stock key'],
-  ['buckets', 'Eight buckets'],
-  ['repeat-users', 'Repeat users'],
-  ['redis-cold-start', 'Redis starts cold'],
-  ['redis-failover', 'Redis fails over'],
-  ['slow-drain', 'The drain is slow'],
-  ['slow-shard', 'One partition is slow'],
-  ['after-sold-out', 'After sold out'],
-  ['polling-storm', 'Polling storm'],
-] as const
 
 function timeline(random: () => number, samples: number, events: Timeline['events']): Timeline {
   const list = (value: (at: number) => number | null) => Array.from({ length: samples }, (_, at) => value(at))
@@ -167,7 +155,7 @@ export function sampleRecord(
       'lease ms': 5000,
     },
     indexes: ['CREATE UNIQUE INDEX claims_pkey ON claims USING btree (user_id, request_id)'],
-    scenarios: names.map(([name, title], i) => sampleScenario(name, title, seed * 100 + i, samples)),
+    scenarios: scenarioNames.map((name, i) => sampleScenario(name, titles[name], seed * 100 + i, samples)),
     drills: ['core-killed', 'redis-flushed', 'network-edge-gateway'].map((name) => ({
       name,
       about: `What happens in ${name}, and what must come of it.`,
@@ -257,4 +245,17 @@ export function emptyRecord(): RunRecord {
     ...record
   } = sampleRecord(1, 1)
   return { ...record, settings: {}, indexes: [], scenarios: [], machine: { ...record.machine, versions: {} } }
+}
+
+/** A record whose every text and name of a series tries to become a part of the page. */
+export function hostileRecord(): { record: RunRecord; attack: string } {
+  const attack = '</title></style><script>alert(1)</script><img src="https://x.test/a" onerror=alert(1)>'
+  const sample = sampleRecord(1, 20)
+  const renamed = JSON.stringify({ ...sample, scenarios: sample.scenarios.slice(5, 6) }, (_, value) =>
+    typeof value === 'string' ? `${attack}${value}` : value,
+  )
+  const record = JSON.parse(renamed, (name, value) =>
+    name === 'series' ? { [`refused.${attack}`]: [1, 2], [attack]: [3, 4], ...value } : value,
+  )
+  return { record, attack }
 }

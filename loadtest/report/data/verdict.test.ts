@@ -24,6 +24,13 @@ test('a record of nothing has not passed, and names what is not in it', () => {
   assert.equal(line, 'Not in this record: scenarios, drills, simulation, peers, scale, capacity, budgets.')
 })
 
+test('a scenario of the matrix that is not there is named, and fails nothing', () => {
+  const { passed, line, parts } = verdictOf({ ...sample, scenarios: sample.scenarios.slice(1) })
+  assert.equal(passed, true)
+  assert.match(line, /Not in this record: scenario opening-flood\.$/)
+  assert.equal(parts[0]!.says, '9 of 9 passed; not run: opening-flood')
+})
+
 describe('each part can fail the whole', () => {
   const cases: Record<string, Partial<RunRecord>> = {
     'a scenario’s verdict': { scenarios: [{ ...first, passed: false }] },

@@ -1,6 +1,13 @@
-import type { DrillRecord, PeerRecord, RunRecord, SimulationRecord } from '../../record/record.ts'
+import type {
+  DrillRecord,
+  PeerRecord,
+  RunRecord,
+  ScenarioRecord,
+  SimulationRecord,
+} from '../../record/record.ts'
 import { many } from '../text/format.ts'
 import { budgets, foundFor, holds } from './budgets.ts'
+import { missingFrom } from './matrix.ts'
 
 export interface PartVerdict {
   readonly part: string
@@ -66,15 +73,31 @@ function judge<Entry>(part: string, entries: readonly Entry[] | undefined, rule:
       }
 }
 
+const leftOut = (verdict: PartVerdict, names: readonly string[]): PartVerdict =>
+  names.length === 0 || verdict.state === 'absent'
+    ? verdict
+    : { ...verdict, says: `${verdict.says}; not run: ${names.join(', ')}` }
+
+function scenariosVerdict(scenarios: readonly ScenarioRecord[]): PartVerdict {
+  const verdict = judge('scenarios', scenarios, {
+    held: ({ passed, violations, criteria }) =>
+      passed && violations.length === 0 && criteria.every((criterion) => criterion.passed),
+    nameOf: ({ name }) => name,
+  })
+  return leftOut(verdict, missingFrom(scenarios))
+}
+
 /** A drill that can't be run on this machine has neither passed nor failed, but is named. */
-function drillsVerdict(drills: readonly DrillRecord[] | undefined): PartVerdict {
-  const run = drills?.filter(({ skipped }) => skipped === undefined)
+function drillsVerdict(drills: readonly DrillRecord[] = []): PartVerdict {
+  const run = drills.filter(({ skipped }) => skipped === undefined)
   const verdict = judge('drills', run, {
     held: ({ passed, violations }) => passed && violations.length === 0,
     nameOf: ({ name }) => name,
   })
-  const left = drills?.filter(({ skipped }) => skipped !== undefined).map(({ name }) => name) ?? []
-  return left.length === 0 ? verdict : { ...verdict, says: `${verdict.says}; not run: ${left.join(', ')}` }
+  return leftOut(
+    verdict,
+    drills.filter((drill) => !run.includes(drill)).map(({ name }) => name),
+  )
 }
 
 function simulationVerdict(simulation: SimulationRecord | undefined): PartVerdict {
@@ -113,10 +136,7 @@ function peersVerdict(peers: readonly PeerRecord[] | undefined): PartVerdict {
 export function verdictOf(record: RunRecord): Verdict {
   const measured = budgets.filter((budget) => foundFor(budget, record) !== undefined)
   const parts = [
-    judge('scenarios', record.scenarios, {
-      held: (s) => s.passed && s.violations.length === 0 && s.criteria.every((c) => c.passed),
-      nameOf: (s) => s.name,
-    }),
+    scenariosVerdict(record.scenarios),
     drillsVerdict(record.drills),
     simulationVerdict(record.simulation),
     peersVerdict(record.peers),
@@ -138,19 +158,24 @@ export function verdictOf(record: RunRecord): Verdict {
       nameOf: ({ suite, figure, latency }) => (suite ? `${suite} ${figure}` : `${latency} p99`),
     }),
   ]
-  return { parts, ...headline(parts) }
+  const missing = record.scenarios.length > 0 ? missingFrom(record.scenarios) : []
+  return { parts, ...headline(parts, missing) }
 }
 
 /** What failed comes first. */
-function headline(parts: readonly PartVerdict[]): Pick<Verdict, 'passed' | 'line'> {
+function headline(
+  parts: readonly PartVerdict[],
+  scenarios: readonly string[],
+): Pick<Verdict, 'passed' | 'line'> {
   const [failed, passed, missing] = (['failed', 'passed', 'absent'] as const).map((state) =>
     parts.filter((part) => part.state === state),
   ) as [PartVerdict[], PartVerdict[], PartVerdict[]]
   const list = (some: readonly PartVerdict[]) => some.map(({ brief }) => brief).join(', ')
+  const rest = [...scenarios.map((name) => `scenario ${name}`), ...missing.map(({ part }) => part)]
   const sentences = [
     failed.length > 0 && `Failed: ${list(failed)}`,
     passed.length > 0 && `Passed: ${list(passed)}`,
-    missing.length > 0 && `Not in this record: ${missing.map(({ part }) => part).join(', ')}`,
+    rest.length > 0 && `Not in this record: ${rest.join(', ')}`,
   ].filter((sentence) => sentence !== false)
   return { passed: failed.length === 0 && passed.length > 0, line: `${sentences.join('. ')}.` }
 }

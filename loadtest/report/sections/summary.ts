@@ -1,4 +1,5 @@
 import type { ScenarioRecord } from '../../record/record.ts'
+import { missingFrom } from '../data/matrix.ts'
 import { verdictOf } from '../data/verdict.ts'
 import { ms, number } from '../text/format.ts'
 import { type Html, html, slug } from '../text/html.ts'
@@ -38,6 +39,7 @@ export function summarySection({ record }: Report): Html {
       absent('No scenario is in this record.', 'npm run loadtest -- all --minutes 1 --json run.json'),
     )
   }
+  const missing = missingFrom(record.scenarios)
   const rows = table(
     'Scenarios: what came, what became of it, and at what cost',
     [
@@ -71,6 +73,11 @@ export function summarySection({ record }: Report): Html {
     'scenarios',
     'Scenarios',
     rows,
+    missing.length > 0 &&
+      absent(
+        `Not run: ${missing.join(', ')}.`,
+        `npm run loadtest -- ${missing.length === 1 ? missing[0] : 'all'} --json run.json`,
+      ),
     html`<p class="note">“Commands a claim” are all that Upstash would bill, of edge and core, by accepted claims; “edge’s commands a
 request” are the gate’s alone, by answers of any kind.</p>
 `,
