@@ -10,6 +10,7 @@ import { startPostgres } from './postgres.ts'
 import { startRedis } from './redis.ts'
 import { ensureRedis } from './redis-install.ts'
 import { runCommand } from './run-command.ts'
+import type { Scaled } from './scaleOut.ts'
 import { startService } from './service.ts'
 import type { Endpoints, PartName, StackOptions } from './stack.ts'
 
@@ -22,6 +23,7 @@ export interface Building {
   issuer: Issuer
   endpoints: Endpoints
   parts: Partial<Record<PartName, Part>>
+  scaled: Scaled
 }
 
 /** Starts a part: on `port` when it comes back, with `env` over everything else. */
@@ -100,6 +102,9 @@ export const RECIPES: Record<PartName, Recipe> = {
         CORE_PORT: String(await portFor(building, 'core', port)),
         DATABASE_URL: building.endpoints.postgres,
         REDIS_URL: building.endpoints.redis,
+        REDIS_STORES: JSON.stringify(
+          Object.fromEntries(building.scaled.stores.map((s) => [s.name, s.redis])),
+        ),
         ...building.options.env?.core,
         ...env,
       },
@@ -116,6 +121,14 @@ export const RECIPES: Record<PartName, Recipe> = {
       ...sharedSettings(building),
       UPSTASH_REDIS_REST_URL: endpoints.gateway,
       UPSTASH_REDIS_REST_TOKEN: options.external?.upstash?.token ?? keys.gatewayToken,
+      UPSTASH_STORES: JSON.stringify(
+        Object.fromEntries(
+          building.scaled.stores.map(({ name, gateway }) => [
+            name,
+            { url: gateway, token: keys.gatewayToken },
+          ]),
+        ),
+      ),
       CORE_URL: endpoints.core,
       // Nothing in front of the local worker says where a request comes from, and one machine is everybody's device.
       CLIENT_ADDRESS: 'optional',

@@ -9,6 +9,15 @@ import { lockFolder } from './lock.ts'
 import { Part, type UnexpectedEnd } from './part.ts'
 import { until } from './process.ts'
 import { type Building, databaseFor, RECIPES, warmBundle } from './recipes.ts'
+import {
+  furtherFolders,
+  type Scaled,
+  type ScaleOptions,
+  startCluster,
+  startFurtherFronts,
+  startFurtherStores,
+  stopFurther,
+} from './scaleOut.ts'
 
 /** The parts in the order in which each needs those before it. */
 export type PartName = 'postgres' | 'redis' | 'gateway' | 'core' | 'edge'
@@ -28,6 +37,8 @@ export interface StackOptions {
   postgres?: { settings?: Record<string, string> }
   /** Start only these (and not what they need): for a bench that wants Redis and the gateway alone. */
   only?: PartName[]
+  /** More than one of something: see scaleOut.ts. */
+  scale?: ScaleOptions
   /** The worker's wrangler.toml; the repository's unless given. */
   workerConfig?: string
   progress?: (line: string) => void
@@ -56,6 +67,8 @@ export interface Stack {
   endpoints: Endpoints
   /** The programs that this stack started; external servers are not among them. */
   parts: Partial<Record<PartName, Part>>
+  /** What there is more than one of, where the options ask for it. */
+  scaled: Scaled
   /** A part by name. @throws when this stack didn't start it. */
   part(name: PartName): Part
   /** A signed login of the local issuer. */
@@ -93,8 +106,12 @@ async function startDatabase(building: Building): Promise<void> {
 }
 
 async function startStore(building: Building): Promise<void> {
-  const redis = await startPart(building, 'redis')
-  if (redis) building.endpoints.redis = redis.url
+  if (building.options.scale?.cluster) await startCluster(building)
+  else {
+    const redis = await startPart(building, 'redis')
+    if (redis) building.endpoints.redis = redis.url
+  }
+  await startFurtherStores(building)
   const gateway = await startPart(building, 'gateway')
   if (gateway) building.endpoints.gateway = gateway.url
 }
@@ -113,24 +130,30 @@ async function startFront(building: Building): Promise<void> {
     building.endpoints.core = core.url
     await until(() => isReady(core.url), `core is not ready; see ${core.logFile}`, 30_000, 50)
   }
+  await startFurtherFronts(building, 'core')
   const edge = await startPart(building, 'edge')
   if (edge) building.endpoints.edge = edge.url
+  await startFurtherFronts(building, 'edge')
 }
 
-async function stopParts({ parts, issuer }: Building): Promise<void> {
-  for (const name of ['edge', 'core', 'gateway'] as const) await parts[name]?.stop()
-  await Promise.all([parts.redis?.stop(), parts.postgres?.stop()])
+async function stopParts({ parts, issuer, scaled }: Building): Promise<void> {
+  for (const name of ['edge', 'core', 'gateway'] as const) {
+    await stopFurther(scaled, name)
+    await parts[name]?.stop()
+  }
+  await Promise.all([stopFurther(scaled, 'redis'), parts.redis?.stop(), parts.postgres?.stop()])
   await issuer.stop()
 }
 
 function stackOf(building: Building, release: () => void): Stack {
-  const { dir, keys, endpoints, parts } = building
+  const { dir, keys, endpoints, parts, scaled } = building
   let stopping: Promise<void> | undefined
   return {
     dir,
     keys,
     endpoints,
     parts,
+    scaled,
     part(name) {
       const part = parts[name]
       if (!part) throw new Error(`This stack has no ${name} of its own`)
@@ -148,6 +171,7 @@ function stackOf(building: Building, release: () => void): Stack {
 async function reapAll(dir: string): Promise<void> {
   for (const name of ['edge', 'core', 'gateway']) await reapLeftover(dir, name, 'SIGTERM')
   await reapLeftover(join(dir, 'redis'), 'redis', 'SIGTERM')
+  for (const { folder, name } of furtherFolders(dir)) await reapLeftover(folder, name, 'SIGTERM')
 }
 
 /**
@@ -177,7 +201,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       postgres: external.databaseUrl ?? '',
       issuer: issuer.url,
     }
-    building = { options, dir, home, keys, issuer, endpoints, parts: {} }
+    const scaled: Scaled = { parts: new Map(), stores: [], cores: [], edges: [] }
+    building = { options, dir, home, keys, issuer, endpoints, parts: {}, scaled }
     const steps = [startDatabase(building), startStore(building), warmBundle(building)]
     // All of them settle before anything is undone: what starts late would otherwise be left over.
     const results = await Promise.allSettled(steps)

@@ -1,4 +1,4 @@
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import postgres from 'postgres'
 import { type AuditedRecord, readRecords } from './records.ts'
 
@@ -24,6 +24,7 @@ export interface Verdict {
 
 export interface AuditTarget {
   databaseUrl: string
+  /** Of the Redis that has the campaign's gates; with commas of a cluster's nodes. */
   redisUrl: string
   campaignId: string
   told: readonly Told[]
@@ -35,7 +36,7 @@ export interface AuditTarget {
  */
 export async function audit(target: AuditTarget): Promise<Verdict> {
   const sql = postgres(target.databaseUrl, { max: 2, onnotice: () => undefined })
-  const redis = new Redis(target.redisUrl)
+  const redis = connect(target.redisUrl)
   try {
     const ledger = await readLedger(sql, target.campaignId)
     const store = await readStore(redis, target.campaignId, ledger.bucketCount)
@@ -44,6 +45,14 @@ export async function audit(target: AuditTarget): Promise<Verdict> {
     redis.disconnect()
     await sql.end({ timeout: 5 })
   }
+}
+
+function connect(urls: string): Redis | Cluster {
+  if (!urls.includes(',')) return new Redis(urls)
+  const nodes = urls
+    .split(',')
+    .map((url) => ({ host: new URL(url).hostname, port: Number(new URL(url).port) }))
+  return new Cluster(nodes)
 }
 
 interface AuditedClaim {
@@ -106,7 +115,7 @@ interface Store {
   records: AuditedRecord[]
 }
 
-async function readStore(redis: Redis, campaignId: string, bucketCount: number): Promise<Store> {
+async function readStore(redis: Redis | Cluster, campaignId: string, bucketCount: number): Promise<Store> {
   const store: Store = { remaining: 0, accepted: 0, returned: 0, gates: 0, entries: 0, records: [] }
   for (let bucket = 0; bucket < bucketCount; bucket++) {
     const prefix = `tg:{${campaignId}:${bucket}}`

@@ -7,6 +7,8 @@ export interface CampaignWish {
   startsAtMs: number
   endsAtMs: number
   bucketCount?: number
+  /** The Redis deployment with its gates; the one with the fewest campaigns unless given. */
+  store?: string
   /** What becomes of claims that are accepted and not delivered when it is paused or voided. */
   inFlight?: 'continue' | 'cancel'
 }
@@ -24,6 +26,7 @@ export async function openCampaign(stack: Stack, wish: CampaignWish): Promise<st
     ends_at: new Date(wish.endsAtMs).toISOString(),
     time_zone: 'Asia/Shanghai',
     ...(wish.bucketCount === undefined ? {} : { bucket_count: wish.bucketCount }),
+    ...(wish.store === undefined ? {} : { store: wish.store }),
     rules: {
       benefit: {
         kind: 'amount_off',

@@ -22,8 +22,9 @@ export async function sseEvent(
   url: string,
   type: RegExp,
   deadlineMs = 15_000,
+  headers: Record<string, string> = {},
 ): Promise<{ type: string; id: string | undefined; data: Record<string, string> }> {
-  const response = await fetch(url, { signal: AbortSignal.timeout(deadlineMs) })
+  const response = await fetch(url, { headers, signal: AbortSignal.timeout(deadlineMs) })
   if (!response.ok || response.body === null) throw new Error(`${response.status} ${await response.text()}`)
   let text = ''
   for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
