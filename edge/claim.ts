@@ -76,7 +76,7 @@ export async function claim(
     const exists = isCampaignId(campaignId, parts.keys.campaignId)
     return refuseHere(parts, { code: exists ? 'TOKEN_INVALID' : 'CAMPAIGN_NOT_FOUND' })
   }
-  if (parts.clock() >= token.expiresAtMs + limits.clockLeewayMs)
+  if (visit.nowMs >= token.expiresAtMs + limits.clockLeewayMs)
     return refuseHere(parts, { code: 'TOKEN_EXPIRED' })
 
   const deviceId = deviceIdOf(request)
@@ -188,10 +188,11 @@ function answer({ keys, refuse }: ClaimParts, token: ClaimToken, outcome: Outcom
 }
 
 const personal = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' }
-const acceptedInit = { status: decisions.ACCEPTED.status, headers: personal }
+// Made once: the runtime reads a record of headers anew for each answer.
+const acceptedInit = { status: decisions.ACCEPTED.status, headers: new Headers(personal) }
 const replayedInit = {
   status: decisions.REPLAYED.status,
-  headers: { ...personal, 'Idempotency-Replayed': 'true' },
+  headers: new Headers({ ...personal, 'Idempotency-Replayed': 'true' }),
 }
 
 /** When to come back, where coming back helps. */

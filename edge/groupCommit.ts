@@ -50,7 +50,8 @@ const unknown: Outcome = { kind: 'unknown' }
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions
-  readonly #lanes = new Map<string, Lane>()
+  /** By campaign, then bucket: no text is made to find one. */
+  readonly #lanes = new Map<string, Map<number, Lane>>()
   /** Since the isolate began: arbitration calls started, and the claims in them. */
   readonly started = { calls: 0, claims: 0 }
 
@@ -68,13 +69,23 @@ export class GroupCommit {
   }
 
   #laneOf({ campaignId, bucket }: Bucket): Lane {
-    const name = `${campaignId}:${bucket}`
-    let lane = this.#lanes.get(name)
+    let lanes = this.#lanes.get(campaignId)
+    if (lanes === undefined) {
+      lanes = new Map()
+      this.#lanes.set(campaignId, lanes)
+    }
+    let lane = lanes.get(bucket)
     if (lane === undefined) {
-      lane = { name, bucket: { campaignId, bucket }, waiting: [], calls: new Set() }
-      this.#lanes.set(name, lane)
+      lane = { bucket: { campaignId, bucket }, waiting: [], calls: new Set() }
+      lanes.set(bucket, lane)
     }
     return lane
+  }
+
+  #forget({ bucket: { campaignId, bucket } }: Lane): void {
+    const lanes = this.#lanes.get(campaignId)
+    lanes?.delete(bucket)
+    if (lanes?.size === 0) this.#lanes.delete(campaignId)
   }
 
   async #follow(lane: Lane, waiter: Waiter, lifetime: Lifetime): Promise<Outcome> {
@@ -132,7 +143,7 @@ export class GroupCommit {
   async #handOn(lane: Lane, lifetime: Lifetime): Promise<void> {
     const next = lane.waiting[0]
     if (next === undefined) {
-      if (lane.calls.size === 0) this.#lanes.delete(lane.name)
+      if (lane.calls.size === 0) this.#forget(lane)
       return
     }
     next.wake()
@@ -151,7 +162,6 @@ export class GroupCommit {
 
 /** One bucket's claims in this isolate. */
 interface Lane {
-  readonly name: string
   readonly bucket: Bucket
   /** In order of arrival. */
   readonly waiting: Waiter[]

@@ -69,6 +69,7 @@ export class SoldOut implements Arbiter {
   }
 
   decide(bucket: Bucket, args: ClaimArgs, lifetime: Lifetime): Promise<Outcome> {
+    if (this.#markers.size === 0) return this.#options.arbiter.decide(bucket, args, lifetime)
     const name = nameOf(bucket)
     const marker = this.#markers.get(name)
     const nowMs = this.#options.clock()

@@ -3,6 +3,8 @@ import { deviceHashOf } from '../mac.ts'
 
 /** Who is refused whatever else is true (CL5). Devices are compared by their hash, which is what tokens carry. */
 export interface BlockList {
+  /** Whether it names any user or device: most don't, and a look into a set costs a hash of the text. */
+  readonly namesCallers: boolean
   readonly users: ReadonlySet<string>
   readonly deviceHashes: ReadonlySet<string>
   readonly networks: Networks
@@ -14,9 +16,12 @@ export function makeBlockList(lists: {
   devices?: readonly string[] | undefined
   networks?: readonly string[] | undefined
 }): BlockList {
+  const users = new Set(lists.users)
+  const deviceHashes = new Set(lists.devices?.map(deviceHashOf))
   return {
-    users: new Set(lists.users),
-    deviceHashes: new Set(lists.devices?.map(deviceHashOf)),
+    namesCallers: users.size + deviceHashes.size > 0,
+    users,
+    deviceHashes,
     networks: new Networks(lists.networks ?? []),
   }
 }
@@ -26,5 +31,5 @@ export function isAddressBlocked({ networks }: BlockList, address: Address | und
 }
 
 export function isCallerBlocked(list: BlockList, userId: string, deviceHash: string): boolean {
-  return list.users.has(userId) || list.deviceHashes.has(deviceHash)
+  return list.namesCallers && (list.users.has(userId) || list.deviceHashes.has(deviceHash))
 }

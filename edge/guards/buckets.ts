@@ -19,26 +19,27 @@ export class Buckets {
     return this.#young.size + this.#old.size
   }
 
-  /** Exactly how many ms until this key may pass, if nobody takes meanwhile; 0: it may now. Takes nothing. */
-  wait(key: string, rate: Rate, nowMs: number): number {
-    const fullAtMs = this.#fullAt(key, rate, nowMs)
-    if (fullAtMs === undefined) return 0
-    return Math.max(0, Math.ceil(fullAtMs - (rate.burst - 1) * rate.intervalMs - nowMs))
+  /**
+   * Looks and takes nothing: when this key's bucket would be full again, never before now. `waitAt` tells from it
+   * how long the key has to wait, `put` takes: one look serves both.
+   */
+  look(key: string, rate: Rate, nowMs: number): number {
+    const at = this.#young.get(key) ?? this.#old.get(key)
+    // Later than an empty bucket's is a clock that stepped back, or a limit that was changed.
+    return at === undefined ? nowMs : Math.max(nowMs, Math.min(at, nowMs + rate.burst * rate.intervalMs))
   }
 
-  /** Takes one; to be called when `wait` was 0. */
-  take(key: string, rate: Rate, nowMs: number): void {
-    const fullAtMs = Math.max(this.#fullAt(key, rate, nowMs) ?? nowMs, nowMs)
+  /** Takes one of a bucket that was looked at just now and has something. */
+  put(key: string, fullAtMs: number, rate: Rate): void {
     if (this.#young.size >= this.#half && !this.#young.has(key)) {
       this.#old = this.#young
       this.#young = new Map()
     }
     this.#young.set(key, fullAtMs + rate.intervalMs)
   }
+}
 
-  #fullAt(key: string, rate: Rate, nowMs: number): number | undefined {
-    const at = this.#young.get(key) ?? this.#old.get(key)
-    // Later than an empty bucket's is a clock that stepped back, or a limit that was changed.
-    return at === undefined ? undefined : Math.min(at, nowMs + rate.burst * rate.intervalMs)
-  }
+/** Exactly how many ms until a bucket that is full at this instant has one, if nobody takes meanwhile; 0: now. */
+export function waitAt(fullAtMs: number, rate: Rate, nowMs: number): number {
+  return Math.max(0, Math.ceil(fullAtMs - (rate.burst - 1) * rate.intervalMs - nowMs))
 }

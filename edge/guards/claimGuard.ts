@@ -39,7 +39,9 @@ export class ClaimGuard {
     const guards = snapshot === undefined ? noGuards : guardsOf(snapshot)
     if (isAddressBlocked(guards.blocked, visit.address)) return notEligible('DECLINED')
     const wait = limits.campaign(campaignId, guards.claimRates, visit.nowMs)
-    return wait > 0 ? rateLimited(wait) : { ...visit, guards }
+    if (wait > 0) return rateLimited(wait)
+    const { nowMs, address, tiers } = visit
+    return { nowMs, address, tiers, guards }
   }
 
   /** Once the token is known to be genuine; only now the claim is counted for its campaign. */

@@ -5,7 +5,8 @@ import { Away } from '../away.ts'
 import { bounds } from '../bounds.ts'
 import { within } from '../lifetime.ts'
 import type { CampaignRates, RouteLimits } from './limits.ts'
-import { type Caller, ownKey } from './localLimits.ts'
+import type { Caller } from './localLimits.ts'
+import { ownKey } from './tierLimit.ts'
 
 export interface SharedStore {
   readonly url: string

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { Agent, request } from 'node:http'
 import { after, afterEach, before, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { bounds } from '../../edge/bounds.ts'
 import { gateKey } from '../../lua/keys.ts'
 import { inspect } from '../../lua/stock.ts'
 import { mayBelongTo } from '../../schema/acceptance.ts'
@@ -50,7 +52,13 @@ interface Sent {
   leave(): void
 }
 
-function claim(campaign: Campaign, user: string, bucket = 0): Sent {
+interface Extras {
+  headers?: Record<string, string>
+  /** Sends a chunked body without a byte. */
+  chunked?: boolean
+}
+
+function claim(campaign: Campaign, user: string, bucket = 0, extras: Extras = {}): Sent {
   const token = sealClaimToken(
     {
       campaignId: campaign.id,
@@ -64,7 +72,7 @@ function claim(campaign: Campaign, user: string, bucket = 0): Sent {
     },
     world.ring('claimTokenKeys'),
   )
-  const headers = { 'Claim-Token': token, 'Idempotency-Key': user }
+  const headers = { 'Claim-Token': token, 'Idempotency-Key': user, ...extras.headers }
   const { promise, resolve, reject } = Promise.withResolvers<Told>()
   const path = `${world.url}/v1/campaigns/${campaign.id}/claims`
   const sent = request(path, { method: 'POST', agent, headers }, (response) => {
@@ -75,7 +83,9 @@ function claim(campaign: Campaign, user: string, bucket = 0): Sent {
     const replayed = response.headers['idempotency-replayed'] === 'true'
     response.on('end', () => resolve([response.statusCode!, JSON.parse(text), replayed]))
   })
-  sent.on('error', reject).end()
+  sent.on('error', reject)
+  if (extras.chunked) sent.flushHeaders()
+  sent.end()
   return { user, answer: promise, leave: () => sent.destroy() }
 }
 
@@ -162,6 +172,27 @@ test('when all clients of those that wait leave, the next to come are decided', 
   other.pass()
   for (const { user, answer } of next) assertOwn(user, await answer)
   assertOwn('two', await second.answer)
+})
+
+test('a claim may wait long for another’s call, also when its own work is over: a body, a login, a limit’s or campaign’s look', async () => {
+  const campaign = await world.campaign({ quota: 2_000 })
+  store.held.add(gateKey(campaign.buckets[0]!))
+  const leaders = ['one', 'two'].map((user) => claim(campaign, user))
+  await called(2)
+  const kinds: Record<string, Extras> = {
+    chunked: { chunked: true, headers: { 'Transfer-Encoding': 'chunked' } },
+    login: { headers: { Authorization: `Bearer ${await world.login('login')}` } },
+    plain: {},
+  }
+  const waiting = Object.entries(kinds).map(([user, extras]) => claim(campaign, user, 0, extras))
+  // One in `requestsPerLocationCount` asks the location's counter behind its answer.
+  for (let n = 0; n < bounds.requestsPerLocationCount + 10; n++) waiting.push(claim(campaign, `many${n}`))
+  await arrived(campaign)
+  // Longer than all of that takes: whoever the runtime takes for hung has been ended by then.
+  await pause(1_000)
+  store.held.clear()
+  for (const call of store.calls) call.pass()
+  for (const { user, answer } of [...leaders, ...waiting]) assertOwn(user, await answer)
 })
 
 test('a bucket whose calls hang holds up no other, and no call has claims of two', async () => {
