@@ -6,7 +6,7 @@ import { type Redis, startRedis } from '../../stack/redis.ts'
 import { ensureRedis } from '../../stack/redis-install.ts'
 import type { Drill, Prepared } from './drill.ts'
 
-interface Pair {
+export interface Pair {
   primary: Redis
   replica: Redis
   /** Between the replica and its primary. */
@@ -15,7 +15,7 @@ interface Pair {
   name: FaultProxy
 }
 
-async function startPair(dir: string, home: string): Promise<Pair> {
+export async function startPair(dir: string, home: string): Promise<Pair> {
   const binary = await ensureRedis({ home: join(home, 'redis-program') })
   const primary = await startRedis({ binary, dir: join(dir, 'primary') })
   const replication = await startFaultProxy(primary.port)
@@ -24,7 +24,7 @@ async function startPair(dir: string, home: string): Promise<Pair> {
   return { primary, replica, replication, name: await startFaultProxy(primary.port) }
 }
 
-async function prepare(dir: string): Promise<Prepared> {
+export async function preparePair(dir: string): Promise<Prepared> {
   const pair = await startPair(dir, join(dir, '..'))
   return {
     stack: { external: { redisUrl: pair.name.url(pair.primary.url) } },
@@ -41,7 +41,7 @@ export const redisFailoverStaleReplica: Drill = {
   about:
     'a replica that lacks the last moments is promoted: what it forgot is rebuilt, nothing is sold twice (case-H18)',
   losesAcceptances: true,
-  prepare,
+  prepare: preparePair,
   async run(world) {
     const { primary, replica, replication, name } = world.tools['pair'] as Pair
     await world.open(500, { quota: 480 })
