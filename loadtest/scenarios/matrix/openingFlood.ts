@@ -6,7 +6,9 @@ import { atMost, latency, none } from '../verdict.ts'
 const campaigns = 8
 /** Of all people that are expected: the wanted campaigns sell out, the others don't. */
 const quotaPart = 0.35
-const leadMs = 4_000
+/** Before the opening everybody gets a token: some time, and more for each that is expected. */
+const leadMs = 1_500
+const leadMsPerRequest = 0.1
 
 export const openingFlood: Scenario = {
   name: 'opening-flood',
@@ -19,7 +21,10 @@ export const openingFlood: Scenario = {
     const curve = opening(0.3, 0.15, 0.2)
     const quota = Math.max(20, Math.round((perSecond * seconds * 0.55 * quotaPart) / campaigns))
     const opened = await world.open(
-      Array.from({ length: campaigns }, () => ({ quota, startsInMs: leadMs + seconds * 100 })),
+      Array.from({ length: campaigns }, () => ({
+        quota,
+        startsInMs: leadMs + perSecond * seconds * leadMsPerRequest,
+      })),
     )
     const crowd = await world.gather({
       seed,

@@ -17,7 +17,7 @@ export const pollingStorm: Scenario = {
   about:
     'The same crowd twice: first alone, then with ten questions for a claim’s status to each claim. Watched: whether ' +
     'reading holds up giving.',
-  share: 0.06,
+  share: 0.03,
   async run(world, { seconds, perSecond, seed }) {
     const half = seconds / 2
     const quota = Math.max(100, Math.round(perSecond * half * 1.2))
