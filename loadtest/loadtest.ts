@@ -26,6 +26,11 @@ const commands: Readonly<Record<string, Command>> = {
     ...scenarioNames.map((name) => scenario(name, titles[name])),
     scenario('all', 'all of these scenarios, one after the other'),
   ]),
+  capacity: {
+    usage: '--target N --quota N [--costs F] [--json F]',
+    about: 'what an opening needs, and its bottleneck, from unit costs measured here',
+    run: async (args) => (await import('./capacity/command.ts')).main(args),
+  },
   peers: {
     usage: '[NAME…] [--json F]',
     about: 'ours and five other designs: throughput, and what each breaks when it is killed',

@@ -20,7 +20,7 @@ import type { Suite } from './suite.ts'
  * as the worst burst there is; the clock runs from the commit until the last client has its own result.
  */
 
-const connections = 10_000
+const fullSize = 10_000
 /** Streams opened and closed again first, so that what a process needs once is not divided among connections. */
 const warmUp = 1_000
 const openingAtOnce = 64
@@ -139,10 +139,11 @@ async function measure(
   core: Core,
   sql: postgres.Sql,
   keys: Keyring,
+  connections: number,
   turns: number,
   say: (line: string) => void,
 ) {
-  const warm = await openAll(core, keys, warmUp, 'warm')
+  const warm = await openAll(core, keys, Math.min(warmUp, connections), 'warm')
   await tellAll(sql, warm)
   for (const client of warm) client.close()
   await until(async () => (await openStreams(core)) === 0, 'closed streams stay', 30_000, 50)
@@ -178,28 +179,33 @@ async function openStreams(core: Core): Promise<number> {
   return Number(/^tidegate_streams_open (\d+)/m.exec(text)?.[1])
 }
 
+/** A core process of its own with so many streams: what each takes, and when the last one is told. */
+export async function measureStreams(connections: number, turns: number, say: (line: string) => void) {
+  const [database, redis] = await Promise.all([freshDatabase(), freshRedis()])
+  const sql = postgres(database.url, { max: 1, onnotice: () => undefined })
+  const env = environmentFor(database.url, redis.url)
+  const core = await startCore(env)
+  try {
+    const keys = makeKeyrings(parseEnv(env).keys).edgeCore
+    return await measure(core, sql, keys, connections, turns, say)
+  } finally {
+    await core.stop()
+    await sql.end({ timeout: 2 })
+    await discard(redis)
+    await database.drop()
+  }
+}
+
 export const sseSuite: Suite = {
   name: 'sse',
   about: 'ten thousand streams in one core process: their memory, and when the last hears its result',
   async run({ say, turns }) {
-    const [database, redis] = await Promise.all([freshDatabase(), freshRedis()])
-    const sql = postgres(database.url, { max: 1, onnotice: () => undefined })
-    const env = environmentFor(database.url, redis.url)
-    const core = await startCore(env)
-    try {
-      const keys = makeKeyrings(parseEnv(env).keys).edgeCore
-      const result = await measure(core, sql, keys, turns, say)
-      const budgets = {
-        'connections = 10000': result.connections === connections,
-        'kb_per_connection ≤ 20': result.kb_per_connection <= 20,
-        'last_told_ms ≤ 1000': result.last_told_ms <= 1000,
-      }
-      return { result, budgets }
-    } finally {
-      await core.stop()
-      await sql.end({ timeout: 2 })
-      await discard(redis)
-      await database.drop()
+    const result = await measureStreams(fullSize, turns, say)
+    const budgets = {
+      'connections = 10000': result.connections === fullSize,
+      'kb_per_connection ≤ 20': result.kb_per_connection <= 20,
+      'last_told_ms ≤ 1000': result.last_told_ms <= 1000,
     }
+    return { result, budgets }
   },
 }

@@ -1,13 +1,12 @@
-import { createHash, createHmac, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import postgres from 'postgres'
-import { parseKeyring } from '../../schema/sealed.ts'
-import { sealClaimToken } from '../../schema/tokens.ts'
 import { until } from '../../stack/process.ts'
 import type { Stack } from '../../stack/stack.ts'
 import { openCampaign } from '../traffic/campaign.ts'
 import { HttpClient } from '../traffic/client.ts'
 import { closedLoop } from '../traffic/openLoop.ts'
+import { claimTokenRing, sealedClaims } from '../traffic/sealedClaims.ts'
 import type { Contestant, KillKind, Opened } from './contestant.ts'
 import type { Press } from './crowd.ts'
 import { PowerCut } from './powerCut.ts'
@@ -90,27 +89,10 @@ export class Ours implements Contestant {
   }
 
   #presses(client: HttpClient, campaignId: string, users: number) {
-    const mac = (secret: string) => (text: string) =>
-      createHmac('sha256', secret).update(text).digest('base64url')
-    const ring = parseKeyring('CLAIM_TOKEN_KEYS', this.#stack.keys.claimTokenKeys, mac)
+    const ring = claimTokenRing(this.#stack)
     const run = randomUUID().slice(0, 8)
-    const make = (kind: number): Press[] =>
-      Array.from({ length: users }, (_, i) => {
-        const userId = `user-${run}-${i}`
-        const deviceId = `device-${run}-${i}`
-        const token = sealClaimToken(
-          {
-            ...{ campaignId, bucket: 0, userId, terms: 'stream' as const },
-            deviceHash: createHash('sha256').update(deviceId).digest('base64url').slice(0, 8),
-            notBeforeMs: Date.now() - 60_000,
-            expiresAtMs: Date.now() + 1_800_000,
-            tokenId: (2 * i + kind).toString(36).padStart(9, '0'),
-          },
-          ring,
-        )
-        const headers = { 'Claim-Token': token, 'Idempotency-Key': randomUUID(), 'Device-Id': deviceId }
-        return { userId, request: client.encode('POST', `/v1/campaigns/${campaignId}/claims`, headers) }
-      })
+    const userIds = Array.from({ length: users }, (_, i) => `user-${run}-${i}`)
+    const make = (series: number): Press[] => sealedClaims(ring, client, campaignId, userIds, series)
     return { presses: make(0), others: make(1) }
   }
 
