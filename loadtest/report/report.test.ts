@@ -38,7 +38,7 @@ describe('the page', () => {
     assert.doesNotMatch(page, /class="absent"/)
     assert.doesNotMatch(page, slips)
     const plots = [...page.matchAll(/<svg class="plot"/g)].length
-    assert.equal(plots, sample.scenarios.length * 7 + 3)
+    assert.equal(plots, sample.scenarios.length * 8 + 3)
   })
 
   test('of ten scenarios with 3,000 samples each is under a megabyte', () => {

@@ -118,7 +118,7 @@ function optionOf(one: LinesFigure, lines: readonly Drawn[], count: number): Opt
       splitLine: { show: false },
       axisLine: { lineStyle: { color: ink } },
       axisTick: { lineStyle: { color: ink } },
-      axisLabel: { show: i === last, hideOverlap: true, ...textStyle, formatter: short },
+      axisLabel: { show: i === last, hideOverlap: true, showMaxLabel: false, ...textStyle, formatter: short },
       ...(i === last && { name: 'seconds', nameLocation: 'middle', nameGap: 24, nameTextStyle: textStyle }),
     })),
     yAxis: one.panels.map(({ unit }, i) => ({

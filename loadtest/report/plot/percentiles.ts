@@ -3,7 +3,7 @@ import { number, short } from '../text/format.ts'
 import type { Html } from '../text/html.ts'
 import { table } from '../text/table.ts'
 import { figure } from './figure.ts'
-import { legend, look } from './look.ts'
+import { legend, look, looksMax } from './look.ts'
 import { drawSvg, grid, ink, plotWidth, textStyle } from './svg.ts'
 
 const points = [
@@ -18,11 +18,16 @@ const [left, right, height] = [46, 16, 220]
 /** The logarithm's floor: below it nothing of the path is told apart. */
 const floorMs = 0.1
 
-/** Percentiles of each kind of answer; the scale is logarithmic, as tails are. */
-export function percentilesFigure(latencies: readonly LatencyRecord[]): Html | undefined {
-  const measured = latencies.filter(({ count }) => count > 0)
+/** Percentiles of each kind of answer, most frequent first; the scale is logarithmic, as tails are. */
+export function percentilesFigure(
+  title: string,
+  caption: string,
+  latencies: readonly LatencyRecord[],
+): Html | undefined {
+  const measured = latencies.filter(({ count }) => count > 0).sort((a, b) => b.count - a.count)
   if (measured.length === 0) return undefined
-  const title = 'Latency percentiles'
+  // What does not fit is still in the words and in the numbers.
+  const drawn = measured.slice(0, looksMax)
   const told = measured.map(
     (one) => `${one.name}: ${points.map(([name, field]) => `${name} ${number(one[field])} ms`).join(', ')}.`,
   )
@@ -50,7 +55,7 @@ export function percentilesFigure(latencies: readonly LatencyRecord[]): Html | u
         splitLine: { lineStyle: { color: grid } },
         axisLabel: { ...textStyle, formatter: short },
       },
-      series: measured.map((one, i) => ({
+      series: drawn.map((one, i) => ({
         type: 'line',
         name: one.name,
         clip: false,
@@ -67,9 +72,9 @@ export function percentilesFigure(latencies: readonly LatencyRecord[]): Html | u
   )
   return figure({
     title,
-    caption: 'From when a request was due, so that waiting behind a slow one counts. Logarithmic.',
+    caption: `${caption} Logarithmic.`,
     plot,
-    legend: legend(measured.map(({ name }, i) => ({ name, look: look(i) }))),
+    legend: legend(drawn.map(({ name }, i) => ({ name, look: look(i) }))),
     numbers: table(
       title,
       [

@@ -1,4 +1,4 @@
-import type { ScenarioRecord, Timeline } from '../../record/record.ts'
+import type { LatencyRecord, ScenarioRecord, Timeline } from '../../record/record.ts'
 import { thinTimeline } from '../data/thin.ts'
 import { barsFigure } from '../plot/bars.ts'
 import { type Line, linesFigure } from '../plot/lines.ts'
@@ -160,6 +160,23 @@ function processors({ cpu_seconds, seconds }: ScenarioRecord): Html | undefined 
   })
 }
 
+/** Answers come in ms and results later: on one plot, each would press the other's lines together. */
+function percentiles({ latencies }: ScenarioRecord): (Html | undefined)[] {
+  const isOfResult = ({ name }: LatencyRecord) => /^(deliver|told)/.test(name)
+  return [
+    percentilesFigure(
+      'Latency of answers',
+      'From when a request was due, so that waiting behind a slow one counts.',
+      latencies.filter((latency) => !isOfResult(latency)),
+    ),
+    percentilesFigure(
+      'Latency of results',
+      'From the acceptance until the coupon is there, and told.',
+      latencies.filter(isOfResult),
+    ),
+  ]
+}
+
 /** All plots of a scenario for which there is something to plot. */
 export function scenarioFigures(scenario: ScenarioRecord): Html[] {
   const timeline = thinTimeline(scenario.timeline)
@@ -167,7 +184,7 @@ export function scenarioFigures(scenario: ScenarioRecord): Html[] {
     answers(timeline),
     stock(timeline),
     latency(timeline),
-    percentilesFigure(scenario.latencies),
+    ...percentiles(scenario),
     funnel(scenario),
     processors(scenario),
     others(timeline),
