@@ -126,7 +126,8 @@ function isApi(path: string): boolean {
 let gate: Gate | undefined
 
 export default {
-  async fetch(request, bindings, context) {
+  // Not async: a claim's answer would pass through one more promise.
+  fetch(request, bindings, context) {
     try {
       gate ??= compose(bindings)
     } catch (error) {
