@@ -63,6 +63,16 @@ describe('two records', () => {
     ])
   })
 
+  test('are not compared by percentiles of a few answers', () => {
+    const few = flood(sampleRecord()).latencies.map((one) => ({ ...one, count: 30, p99_ms: one.p99_ms * 9 }))
+    const { differences, gone } = compare(sampleRecord(), withFlood({ latencies: few }))
+    assert.equal(
+      differences.some(({ says }) => says === 'worse'),
+      false,
+    )
+    assert.ok(gone.includes('opening-flood · accept p99'))
+  })
+
   test('name what only one of them has', () => {
     const { added, gone } = compare(emptyRecord(), sampleRecord())
     assert.ok(added.includes('bench lua · ratio_batch32'))
