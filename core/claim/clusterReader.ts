@@ -117,6 +117,7 @@ class Lane {
   #pauseUntil = 0
   /** Which of several logs is waited for next. */
   #turn = 0
+  #closed = false
 
   constructor(options: ClusterReaderOptions) {
     this.#options = options
@@ -150,12 +151,18 @@ class Lane {
   }
 
   close(): void {
+    this.#closed = true
+    this.#disconnect()
+  }
+
+  #disconnect(): void {
     for (const connection of this.#connections.values()) connection.disconnect()
     this.#connections.clear()
   }
 
   #fail(logs: readonly Bucket[], error: unknown): void {
-    this.close()
+    if (this.#closed) return
+    this.#disconnect()
     for (const bucket of logs) this.#options.doubtful(bucket)
     this.#failed += 1
     this.#pauseUntil = performance.now() + Math.min(longestPauseMs, 50 * 2 ** this.#failed)

@@ -13,6 +13,8 @@ export interface Store {
   close(): void
 }
 
+const learnEveryMs = 200
+
 /** Commands without a key that every node must hear. */
 const forAll = new Set(['SCRIPT', 'FLUSHALL', 'FLUSHDB'])
 
@@ -25,6 +27,8 @@ export class ClusterLink implements Store {
   readonly #open: (address: RedisAddress) => RedisLink
   readonly #seeds: readonly RedisAddress[]
   readonly #masterOf = new Array<string | undefined>(16_384)
+  #learning: Promise<void> | undefined
+  #learnAgainAt = 0
 
   constructor(seeds: readonly RedisAddress[], open: (address: RedisAddress) => RedisLink) {
     this.#seeds = seeds
@@ -61,15 +65,34 @@ export class ClusterLink implements Store {
       const frames = await Promise.all(this.#masters().map((link) => link.request([command])))
       return frames.flat().find(isError) ?? frames[0]![0]!
     }
-    const [frame] = await this.#at(key).request([command])
+    const [frame] = await this.#ask(key, [command])
     const moved = this.#follow(frame!)
     return moved === undefined ? frame! : (await moved.request([command]))[0]!
+  }
+
+  /**
+   * A master that is away may have been replaced, and nobody else says so: the map is asked for again. What was not
+   * sent goes to the new master at once; what may have been sent is the caller's to ask again.
+   */
+  async #ask(key: Argument | undefined, commands: readonly Command[]): Promise<Buffer[]> {
+    const link = this.#at(key)
+    try {
+      return await link.request(commands)
+    } catch (error) {
+      if (!(error instanceof RedisLinkError)) throw error
+      const learnt = this.#learnSlotsSoon()
+      if (error.failure !== 'unavailable') throw error
+      await learnt
+      const other = this.#at(key)
+      if (other === link) throw error
+      return other.request(commands)
+    }
   }
 
   /** A transaction, whole, on the node of its first key. */
   async #together(commands: readonly Command[]): Promise<Buffer[]> {
     const key = commands.map(firstKey).find((found) => found !== undefined)
-    const frames = await this.#at(key).request(commands)
+    const frames = await this.#ask(key, commands)
     for (const frame of frames) {
       const moved = this.#follow(frame)
       if (moved !== undefined) return moved.request(commands)
@@ -97,7 +120,7 @@ export class ClusterLink implements Store {
     if (moved === null) return undefined
     this.#masterOf[Number(moved[1])] = moved[2]!
     // Others will have moved too; the answer is not waited for.
-    this.#learnSlots().catch(() => undefined)
+    void this.#learnSlotsSoon()
     return this.#linkTo(moved[2]!)
   }
 
@@ -115,6 +138,15 @@ export class ClusterLink implements Store {
       this.#links.set(name, link)
     }
     return link
+  }
+
+  /** Never rejects; whoever asks while it is asked shares the answer, and asks at most every so often. */
+  #learnSlotsSoon(): Promise<void> {
+    if (this.#learning === undefined || performance.now() >= this.#learnAgainAt) {
+      this.#learnAgainAt = performance.now() + learnEveryMs
+      this.#learning = this.#learnSlots().catch(() => undefined)
+    }
+    return this.#learning
   }
 
   async #learnSlots(): Promise<void> {
