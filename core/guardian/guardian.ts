@@ -11,7 +11,7 @@ import { findActive } from './active.ts'
 import { checkIdentity, type Finding, type PrimedBucket } from './identity.ts'
 import { type Incarnation, isSameLife, readIncarnation } from './incarnation.ts'
 import { type Lag, readLag } from './lag.ts'
-import { isRecoverable, type Loss, reasonToWithhold } from './lease.ts'
+import { areApart, isRecoverable, type Loss, reasonToWithhold } from './lease.ts'
 import { type GuardianMetrics, guardianMetrics } from './metrics.ts'
 import {
   type BucketView,
@@ -153,7 +153,7 @@ export class Guardian implements Running {
 
   /** Which life the server is in; undefined, and its buckets get no lease, when it doesn't answer. */
   async #meet({ name, node, buckets }: Server): Promise<Incarnation | undefined> {
-    const life = await this.#orWithhold('redis_away', readIncarnation(node.client), buckets)
+    const life = await this.#orWithhold('redis_away', readIncarnation(node.client, this.#deps.clock), buckets)
     if (life === undefined) return undefined
     if (!this.#met.has(name) && life.evictionPolicy === undefined)
       this.#log.warn(
@@ -268,7 +268,7 @@ export class Guardian implements Running {
   async #tend(
     node: StoreNode,
     one: Watched,
-    { evictionPolicy, nowMs }: Incarnation,
+    { evictionPolicy, nowMs, clockAheadMs }: Incarnation,
     final: boolean,
   ): Promise<Lag> {
     let lag: Lag = { entries: undefined, oldestMs: 0 }
@@ -277,6 +277,7 @@ export class Guardian implements Running {
       const { finding } = one
       const why = reasonToWithhold({
         evictionPolicy,
+        clockAheadMs,
         finding: finding === undefined || finding.holds ? finding?.holds : finding.why,
         livedBefore: one.livedBefore,
         ...lag,
@@ -295,6 +296,11 @@ export class Guardian implements Running {
     if (lease === undefined) {
       this.#note(one, { holds: false, why: 'gate_missing', detail: 'the gate is gone; it needs a rebuild' })
       return this.#withhold(one, 'gate_missing')
+    }
+    if (areApart(lease.nowMs - this.#deps.clock())) {
+      // It was stepped since this round began.
+      await renewLease(runner, one.bucket, 0, final)
+      return this.#withhold(one, 'clocks_apart')
     }
     const { campaignId, bucket } = one.bucket
     if (one.lease !== undefined && lease.accepted < one.lease.accepted) {

@@ -9,11 +9,15 @@ export interface Incarnation {
   /** Undefined where Redis doesn't say. */
   evictionPolicy: string | undefined
   nowMs: number
+  /** Redis' clock less ours, ms; as exact as the answer was quick. */
+  clockAheadMs: number
 }
 
 /** @throws when Redis does not answer. */
-export async function readIncarnation(redis: RedisClient): Promise<Incarnation> {
+export async function readIncarnation(redis: RedisClient, clock: () => number): Promise<Incarnation> {
   const [info, time] = await Promise.all([redis.info(), redis.time()])
+  const nowMs = Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000)
+  const clockAheadMs = nowMs - clock()
   const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1]
   const runId = field('run_id')
   const offset = Number(field('master_repl_offset'))
@@ -21,7 +25,8 @@ export async function readIncarnation(redis: RedisClient): Promise<Incarnation> 
     id: runId === undefined ? undefined : `${runId} ${field('master_replid') ?? ''}`,
     offset: Number.isFinite(offset) ? offset : undefined,
     evictionPolicy: field('maxmemory_policy') ?? (await askPolicy(redis)),
-    nowMs: Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000),
+    nowMs,
+    clockAheadMs,
   }
 }
 

@@ -7,6 +7,7 @@ import { findFinal, type Watched } from './watchList.ts'
 
 const well: Condition = {
   evictionPolicy: 'noeviction',
+  clockAheadMs: -limits.clockLeewayMs,
   finding: true,
   livedBefore: true,
   entries: limits.drainLagEntriesMax,
@@ -18,6 +19,8 @@ test('a lease is given while all is within its limits, and withheld for the wors
   assert.equal(reasonToWithhold({ ...well, evictionPolicy: undefined }), undefined)
   const worst: [Partial<Condition>, string][] = [
     [{ evictionPolicy: 'allkeys-lru', finding: undefined }, 'redis_evicts'],
+    [{ clockAheadMs: limits.clockLeewayMs + 1, finding: undefined }, 'clocks_apart'],
+    [{ clockAheadMs: -limits.clockLeewayMs - 1 }, 'clocks_apart'],
     [{ finding: undefined, entries: undefined }, 'redis_incarnation_changed'],
     [{ finding: undefined, livedBefore: false }, 'not_checked_yet'],
     [{ finding: 'identity_broken', entries: undefined }, 'identity_broken'],
@@ -29,7 +32,7 @@ test('a lease is given while all is within its limits, and withheld for the wors
 })
 
 test('a life of Redis ends with its id, or when its offset falls', () => {
-  const life = { id: 'a', offset: 100, evictionPolicy: undefined, nowMs: 0 }
+  const life = { id: 'a', offset: 100, evictionPolicy: undefined, nowMs: 0, clockAheadMs: 0 }
   assert.ok(isSameLife(life, { ...life, offset: 100 }))
   assert.ok(isSameLife(life, { ...life, offset: undefined }))
   assert.ok(!isSameLife(life, { ...life, offset: 99 }))

@@ -13,7 +13,7 @@ Reply three lines:
       for each Y in order, 21 characters: the packed request id of the first acceptance
 
 Precedence, first match wins: N not ready · Y replay, M same key with other parameters · T token used ·
-V voided, E ended, P paused · S not started, E ended · B lease run out · L limit reached ·
+V voided, E ended, P paused · S not started, E ended · B no lease now · L limit reached ·
 O sold out (B while the campaign has stock in other buckets) · B drip or pace · A accepted.
 A user's earlier claims of the same call count like those of earlier calls.
 
@@ -24,7 +24,8 @@ local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]
 local n = (#ARGV - 1) / 2
 
 local gate = redis.call('HMGET', gate_key, 'state', 'epoch', 'rule_version', 'starts_at', 'ends_at',
-  'per_user_limit', 'remaining', 'accepted', 'lease_until', 'final', 'drip', 'pace', 'pace_state', 'returned')
+  'per_user_limit', 'remaining', 'accepted', 'lease_until', 'final', 'drip', 'pace', 'pace_state', 'returned',
+  'lease_from')
 local state = gate[1]
 if not state then
   return '0 0 0 0 0 0 1000\n' .. string.rep('N', n) .. '\n'
@@ -46,6 +47,8 @@ elseif state == 'PAUSED' then closed = 'P'
 elseif now < tonumber(gate[4]) then closed = 'S'
 elseif now >= tonumber(gate[5]) then closed = 'E'
 elseif now >= tonumber(gate[9]) then closed = 'B'
+-- The clock stepped back since the lease was given: by this clock it would last for too long.
+elseif gate[15] and now < tonumber(gate[15]) then closed = 'B'
 end
 
 -- How many more may be accepted now by drip and pace. 2^53 where there is no such bound.

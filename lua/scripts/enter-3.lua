@@ -4,13 +4,13 @@ Records up to 64 entries to a ballot: decided like claims, but no stock is taken
 KEYS  1 gate (hash)   2 users (hash)   3 log (stream)
 ARGV  like claim-3, with the state B
 
-Reply like claim-3. Precedence: N · Y, M · T · V, E, P · S, E · B lease run out · L this user entered already · A.
+Reply like claim-3. Precedence: N · Y, M · T · V, E, P · S, E · B no lease now · L this user entered already · A.
 ]]
 local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]
 local n = (#ARGV - 1) / 2
 
 local gate = redis.call('HMGET', gate_key, 'state', 'epoch', 'rule_version', 'starts_at', 'ends_at',
-  'remaining', 'lease_until')
+  'remaining', 'lease_until', 'lease_from')
 local state = gate[1]
 if not state then
   return '0 0 0 0 0 0 1000\n' .. string.rep('N', n) .. '\n'
@@ -27,7 +27,7 @@ elseif state == 'ENDED' then closed = 'E'
 elseif state == 'PAUSED' then closed = 'P'
 elseif now < tonumber(gate[4]) then closed = 'S'
 elseif now >= tonumber(gate[5]) then closed = 'E'
-elseif now >= tonumber(gate[7]) then closed = 'B'
+elseif now >= tonumber(gate[7]) or (gate[8] and now < tonumber(gate[8])) then closed = 'B'
 end
 
 local sub = string.sub

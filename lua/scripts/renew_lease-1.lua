@@ -1,5 +1,5 @@
 --[[
-Lets a bucket accept for lease_ms from now by the server's clock, and says whether the campaign has stock in
+Lets a bucket accept for lease_ms from now by the server's clock, not before it, and says whether the campaign has stock in
 other buckets. When it has some again, the epoch grows, so that sold-out markers of this bucket lose their hold.
 
 KEYS  1 gate (hash)
@@ -23,6 +23,6 @@ local epoch = gate[1]
 if gate[2] == '1' and ARGV[3] == '0' then epoch = string.format('%.0f', tonumber(epoch) + 1) end
 local lease_until = string.format('%.0f', now + lease_ms)
 
-redis.call('HSET', gate_key, 'lease_until', lease_until, 'final', ARGV[3], 'epoch', epoch)
+redis.call('HSET', gate_key, 'lease_from', string.format('%.0f', now), 'lease_until', lease_until, 'final', ARGV[3], 'epoch', epoch)
 return string.format('%.0f', now) .. ' ' .. epoch .. ' ' .. lease_until .. ' ' .. gate[3] .. ' ' .. gate[4]
   .. ' ' .. gate[5] .. ' ' .. gate[6] .. ' ' .. gate[7]

@@ -341,7 +341,15 @@ export class Interpreter {
     assert.equal(await finishRebuild(this.#runner, this.#bucket, config, stock), outcome)
     this.#note(`rebuild ${outcome}`)
     if (outcome === 'rebuilt') {
-      this.#model.gate = { config, epoch: epoch + 1, allocated, leaseUntilMs: 0, final, pace: undefined }
+      this.#model.gate = {
+        config,
+        epoch: epoch + 1,
+        allocated,
+        leaseFromMs: 0,
+        leaseUntilMs: 0,
+        final,
+        pace: undefined,
+      }
     } else {
       this.#highestEpoch = epoch + 1
     }

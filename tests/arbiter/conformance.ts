@@ -92,6 +92,14 @@ export function conformance(name: string, connect: () => Promise<Target>): void 
       assert.deepEqual(decisions(await claim(runner, bucket, [of('v')], start + 500)), ['BUSY'])
     })
 
+    it('finds no lease when its clock has stepped back before the last one was given', async () => {
+      const bucket = fresh()
+      await prime(runner, bucket, config, { epoch: 1, amount: 5, final: true })
+      await renewLease(runner, bucket, 500, true, start + 1_000)
+      assert.deepEqual(decisions(await claim(runner, bucket, [of('u')], start + 999)), ['BUSY'])
+      assert.deepEqual(decisions(await claim(runner, bucket, [of('u')], start + 1_000)), ['ACCEPTED'])
+    })
+
     it('opens at the first millisecond and closes before the last (half open)', async () => {
       const bucket = await open(10)
       const at = async (ms: number) => decisions(await claim(runner, bucket, [of(`u${ms}`)], ms))[0]

@@ -36,6 +36,8 @@ interface Gate {
   config: ModelConfig
   epoch: number
   allocated: number
+  /** When it was given: a clock that stepped back is before it. */
+  leaseFromMs: number
   leaseUntilMs: number
   final: boolean
   /** Thousandths of a token, and when they were counted. */
@@ -68,6 +70,7 @@ export class BucketModel {
       config,
       epoch: stock.epoch,
       allocated: stock.amount,
+      leaseFromMs: 0,
       leaseUntilMs: 0,
       final: stock.final,
       pace: undefined,
@@ -123,7 +126,7 @@ export class BucketModel {
     if (config.state === 'PAUSED') return { letter: 'P' }
     if (nowMs < config.startsAtMs) return { letter: 'S' }
     if (nowMs >= config.endsAtMs) return { letter: 'E' }
-    if (nowMs >= gate.leaseUntilMs) return { letter: 'B' }
+    if (nowMs >= gate.leaseUntilMs || nowMs < gate.leaseFromMs) return { letter: 'B' }
     if (mine.filter((a) => a.state !== 'R').length >= config.perUserLimit) return { letter: 'L' }
     if (this.remaining <= 0) return { letter: gate.final ? 'O' : 'B' }
     if (this.taken >= this.#releasedAt(nowMs)) return { letter: 'B' }
@@ -150,7 +153,7 @@ export class BucketModel {
   #retryAfter(gate: Gate, nowMs: number, tokens: number): number {
     const { config } = gate
     const open = config.state === 'ACTIVE' && nowMs >= config.startsAtMs && nowMs < config.endsAtMs
-    if (open && nowMs >= gate.leaseUntilMs) return 1000
+    if (open && (nowMs >= gate.leaseUntilMs || nowMs < gate.leaseFromMs)) return 1000
     if (this.remaining <= 0) return 200
     const drip = config.drip
     if (drip && this.taken >= this.#releasedAt(nowMs)) {
@@ -174,6 +177,7 @@ export class BucketModel {
     if (!this.gate) return false
     if (this.gate.final && !final) this.gate.epoch++
     this.gate.final = final
+    this.gate.leaseFromMs = nowMs
     this.gate.leaseUntilMs = nowMs + leaseMs
     return true
   }
