@@ -10,6 +10,8 @@ import type { Town } from './town.ts'
 /** Within so much virtual time all must have come to rest once nothing goes wrong any more. */
 const restWithinMs = 60_000
 const lateComersMax = 3
+/** The guardian rebuilds what it can within this, or logs that it can't. */
+const healsWithinMs = 15_000
 
 export class Director {
   readonly #town: Town
@@ -49,11 +51,19 @@ export class Director {
     return new Shopper(userId, this.#town, this.#ground.keyrings.claimToken)
   }
 
-  /** The guardian looks after ACTIVE campaigns; the gates of others are an operator's to rebuild. */
+  /** What the guardian does not heal by itself is an operator's: see `Town.rebuild`. */
   async #rebuildIfNobodyDoes(deadlineMs: number): Promise<void> {
     const { scheduler } = this.#town
-    const { state } = await this.#ledger()
-    if (this.#server.losses === 0 || state === 'ACTIVE') return
+    if (this.#server.losses === 0) return
+    const untilMs = scheduler.elapsedMs + healsWithinMs
+    for (;;) {
+      const { state, bucketCount } = await this.#ledger()
+      if (state !== 'ACTIVE') break
+      const { gates, leasedUntilMs } = await this.#gates(bucketCount)
+      if (gates === bucketCount && leasedUntilMs > scheduler.nowMs) return
+      if (scheduler.elapsedMs > untilMs) break
+      await scheduler.sleep(500)
+    }
     while (scheduler.elapsedMs < deadlineMs && !(await this.#town.rebuild())) await scheduler.sleep(1_000)
   }
 

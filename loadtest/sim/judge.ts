@@ -8,6 +8,8 @@ export interface Testimony {
   ledger: Ledger
   /** Instants at which Redis forgot something. */
   lossesAtMs: readonly number[]
+  /** When the gate of a user's bucket was rebuilt. */
+  rebuildsOf(userId: string): readonly number[]
   /** What the gate of a user's bucket held, moment by moment. */
   momentsOf(userId: string): readonly GateMoment[]
 }
@@ -40,17 +42,20 @@ export function judgeAnswers(testimony: Testimony): string[] {
   return broken
 }
 
-/** The same key has the same answer, once its client has seen one, for as long as Redis forgot nothing. */
-function judgeKeys({ record, lossesAtMs }: Testimony, broken: string[]): void {
+/**
+ * The same key has the same answer, once its client has seen one. Of what Redis lost that only holds from its rebuild
+ * on, and for what stood in the ledger before.
+ */
+function judgeKeys(testimony: Testimony, broken: string[]): void {
   const first = new Map<string, Answer>()
-  for (const answer of record.answers) {
+  for (const answer of testimony.record.answers) {
     const name = `${answer.userId} ${answer.key}`
     const seen = first.get(name)
     if (seen === undefined) {
       if (answer.code === 'ACCEPTED') first.set(name, answer)
       continue
     }
-    if (lossesAtMs.some((atMs) => atMs >= seen.askedAtMs && atMs <= answer.answeredAtMs)) continue
+    if (isForgotten(testimony, seen, answer)) continue
     const mismatch = answer.device !== seen.device
     if (answer.code === 'ACCEPTED') {
       if (mismatch) broken.push(`4: ${name} was accepted again from another device`)
@@ -61,6 +66,16 @@ function judgeKeys({ record, lossesAtMs }: Testimony, broken: string[]): void {
         broken.push(`4: ${name} was request ${seen.requestId} first, and ${answer.code} then`)
     }
   }
+}
+
+function isForgotten({ lossesAtMs, rebuildsOf, ledger }: Testimony, seen: Answer, answer: Answer): boolean {
+  const settledAtMs = ledger.claims.find(({ request_id }) => request_id === seen.requestId)?.settled_ms
+  return lossesAtMs.some((lostAtMs) => {
+    if (lostAtMs < seen.askedAtMs || lostAtMs > answer.answeredAtMs) return false
+    if (settledAtMs === undefined || settledAtMs >= lostAtMs) return true
+    const rebuiltAtMs = rebuildsOf(seen.userId).find((atMs) => atMs > lostAtMs)
+    return rebuiltAtMs === undefined || answer.askedAtMs <= rebuiltAtMs
+  })
 }
 
 function wasSoldOut({ momentsOf }: Testimony, { userId, askedAtMs, answeredAtMs }: Answer): boolean {

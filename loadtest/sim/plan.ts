@@ -44,7 +44,7 @@ export function planOf(seed: number): Plan {
     perUserLimit: random.chance(0.7) ? 1 : 2,
     bucketCount: Number(bucketCount),
     tailPolicy: random.weighted<TailPolicy>({ rebalance: 60, centralise: 25, accept: 15 }),
-    inFlight: random.chance(0.25) ? 'cancel' : 'continue',
+    inFlight: random.chance(0.35) ? 'cancel' : 'continue',
     users: random.int(5, 24),
     cores: random.chance(0.35) ? 2 : 1,
     startsInMs: random.chance(0.2) ? random.int(500, 2_500) : -60_000,

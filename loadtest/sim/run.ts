@@ -62,23 +62,33 @@ export async function runSeed(ground: Ground, seed: number): Promise<SeedResult>
   try {
     await scheduler.run(() => director.isDone)
   } catch (error) {
-    throw new Error(`seed ${seed} can't be simulated; the last steps:\n${trace.lines.slice(-40).join('\n')}`, {
-      cause: error,
-    })
+    throw new Error(
+      `seed ${seed} can't be simulated; the last steps:\n${trace.lines.slice(-40).join('\n')}`,
+      {
+        cause: error,
+      },
+    )
   }
   town.isOver = true
 
   const ledger = await readLedger(ground.sql, campaignId)
   const gates = await readGates(ground.redis, campaignId, plan.bucketCount)
-  const momentsOf = (userId: string) =>
-    server.moments.get(gateKey({ campaignId, bucket: bucketOf(userId, campaignId, plan.bucketCount) })) ?? []
+  const gateOf = (userId: string) =>
+    gateKey({ campaignId, bucket: bucketOf(userId, campaignId, plan.bucketCount) })
+  const testimony = {
+    record: town.record,
+    ledger,
+    lossesAtMs: server.lossesAtMs,
+    rebuildsOf: (userId: string) => server.rebuildsAtMs.get(gateOf(userId)) ?? [],
+    momentsOf: (userId: string) => server.moments.get(gateOf(userId)) ?? [],
+  }
   const violations = [
     ...new Set([
       ...server.faults,
       ...town.faults,
       ...director.faults,
       ...judgeStores(ledger, gates, server.losses),
-      ...judgeAnswers({ record: town.record, ledger, lossesAtMs: server.lossesAtMs, momentsOf }),
+      ...judgeAnswers(testimony),
     ]),
   ]
   const [moved] = await ground.sql<{ n: number }[]>`SELECT count(*)::int AS n FROM transfers`

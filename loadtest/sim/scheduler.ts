@@ -145,8 +145,7 @@ export class Scheduler {
   /** Until all code waits for an event: no promise is left to go on, no real work is under way. */
   async settle(): Promise<void> {
     const turn = () => new Promise((resolve) => setImmediate(resolve))
-    for (await turn(); this.#busy > 0; await turn())
-      await this.#idle()
+    for (await turn(); this.#busy > 0; await turn()) await this.#idle()
     this.#whenIdle = undefined
     if (this.#fault !== undefined) throw this.#fault.error
   }

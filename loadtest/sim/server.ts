@@ -33,6 +33,8 @@ export class RedisServer {
   /** How often it forgot something. */
   losses = 0
   lossesAtMs: number[] = []
+  /** By gate: when it was rebuilt. */
+  readonly rebuildsAtMs = new Map<string, number[]>()
   readonly moments = new Map<string, GateMoment[]>()
   /** When each log entry was last delivered: idle times are of virtual time. */
   readonly deliveredAtMs = new Map<string, number>()
@@ -65,6 +67,8 @@ export class RedisServer {
       Promise.all([redis.call('evalsha', ...args), redis.hgetall(gate)]),
     )
     this.#note(gate, fields, name)
+    if (answer === 'rebuilt')
+      this.rebuildsAtMs.set(gate, [...(this.rebuildsAtMs.get(gate) ?? []), this.#scheduler.nowMs])
     return answer
   }
 

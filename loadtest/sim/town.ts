@@ -182,16 +182,33 @@ export class Town {
     }
   }
 
-  /** What an operator does where the guardian doesn't: campaigns that are not ACTIVE get no rebuild by themselves. */
+  /**
+   * What an operator does where the guardian doesn't: campaigns that are not ACTIVE get no rebuild by themselves, and
+   * one whose ledger has promised more than a bucket was given waits for a person's word.
+   * @returns whether every gate is there.
+   */
   async rebuild(): Promise<boolean> {
+    const gently = await this.#rebuildBy(false)
+    if (!gently.includes('unbalanced')) return gently.every((outcome) => done.has(outcome))
+    return (await this.#rebuildBy(true)).every((outcome) => done.has(outcome))
+  }
+
+  async #rebuildBy(force: boolean): Promise<string[]> {
     const core = this.someCore()
-    if (core === undefined) return false
-    const ctx = core.command('olga', 'operator', 'rebuild')
-    const by = { actor: 'olga', role: 'operator', reason: 'Redis lost something', force: false }
-    const done = await core.run('http', () => rebuildCampaign(ctx.deps, this.campaignId, by))
-    this.network.note(
-      `!! operator: rebuild → ${done.map(({ bucket, outcome }) => `${bucket} ${outcome}`).join(', ')}`,
-    )
-    return done.every(({ outcome }) => outcome === 'rebuilt' || outcome === 'not_needed')
+    if (core === undefined) return ['none']
+    const { deps } = core.command('olga', 'operator', 'rebuild')
+    const by = { actor: 'olga', role: 'operator', reason: 'Redis lost something', force }
+    let rebuilt: Awaited<ReturnType<typeof rebuildCampaign>>
+    try {
+      rebuilt = await core.run('http', () => rebuildCampaign(deps, this.campaignId, by))
+    } catch (error) {
+      this.network.note(`!! operator: rebuild → ${(error as Error).message}`)
+      return ['failed']
+    }
+    const said = rebuilt.map(({ bucket, outcome }) => `${bucket} ${outcome}`).join(', ')
+    this.network.note(`!! operator: rebuild${force ? ' --force' : ''} → ${said}`)
+    return rebuilt.map(({ outcome }) => outcome)
   }
 }
+
+const done = new Set(['rebuilt', 'not_needed'])
