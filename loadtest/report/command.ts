@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
-import { gather, PartError, type PartFiles, readRunRecord } from './data/parts.ts'
+import { type Abouts, gather, PartError, type PartFiles, readRunRecord } from './data/parts.ts'
 import { compactJson, samplesMax, thinRecord } from './data/thin.ts'
 import { verdictOf } from './data/verdict.ts'
 import { renderReport } from './render.ts'
@@ -51,6 +51,12 @@ function write(file: string, text: string): void {
   console.log(`wrote ${file}, ${Math.ceil(Buffer.byteLength(text) / 1024).toLocaleString('en-US')} KB`)
 }
 
+/** The drills' own words about them. Loaded only where it is needed: it brings the whole stack. */
+async function drillAbouts(): Promise<Abouts> {
+  const { drills } = await import('../drills/all.ts')
+  return new Map(drills.map(({ name, about }) => [name, about]))
+}
+
 /** @returns the exit code: the record's own verdict. */
 export async function main(args: readonly string[]): Promise<number> {
   let options: ReturnType<typeof optionsOf>
@@ -70,7 +76,8 @@ export async function main(args: readonly string[]): Promise<number> {
     return 2
   }
   try {
-    const record = gather(file, parts satisfies PartFiles)
+    const abouts = parts.drills === undefined ? undefined : await drillAbouts()
+    const record = gather(file, parts satisfies PartFiles, abouts)
     const earlier = before === undefined ? undefined : readRunRecord(before)
     if (json !== undefined) write(json, compactJson(thinRecord(record)))
     if (html !== undefined) write(html, renderReport(record, earlier))

@@ -49,6 +49,9 @@ describe('a run’s parts', () => {
     const drills = [{ name: 'core-killed', passed: false, violations: ['oversold'] }]
     const record = gather(save('run.json', emptyRecord()), { drills: save('drills.json', drills) })
     assert.deepEqual(record.drills, [{ ...drills[0]!, about: '', figures: {} }])
+    const abouts = new Map([['core-killed', 'again and again']])
+    const told = gather(save('run.json', emptyRecord()), { drills: save('drills.json', drills) }, abouts)
+    assert.equal(told.drills![0]!.about, 'again and again')
   })
 
   test('of the simulation may be two files, seeds and planted bugs', () => {

@@ -21,6 +21,9 @@ export interface PartFiles {
   readonly capacity?: string | undefined
 }
 
+/** Drill → what it is about. */
+export type Abouts = ReadonlyMap<string, string>
+
 /** A file that is not what its option asks for; says what would be. */
 export class PartError extends Error {}
 
@@ -83,9 +86,10 @@ function benchOf(value: unknown, file: string): Bench {
 
 /**
  * The record in `file` with the parts of the other files put in; what the record has already and no file names stays.
+ * @param abouts for drills, whose file says nothing about it
  * @throws PartError when a file can't be read or is something else.
  */
-export function gather(file: string, parts: PartFiles): RunRecord {
+export function gather(file: string, parts: PartFiles, abouts: Abouts = new Map()): RunRecord {
   const { drills, sim = [], bench = [], scale, peers, capacity } = parts
   const base = readRunRecord(file)
   const simulation = sim
@@ -96,7 +100,7 @@ export function gather(file: string, parts: PartFiles): RunRecord {
     listIn<Entry>(readJson(from), key, fields, from)
   return {
     ...base,
-    ...(drills && { drills: drillsOf(readJson(drills), drills) }),
+    ...(drills && { drills: drillsOf(readJson(drills), drills, abouts) }),
     ...(simulation && { simulation }),
     ...(suites.length > 0 && { bench: Object.assign({}, base.bench, ...suites) as Bench }),
     ...(peers && {
@@ -135,9 +139,13 @@ export function readRunRecord(file: string): RunRecord {
 }
 
 /** The drill command says what a drill is about on its screen, and not in its JSON. */
-function drillsOf(value: unknown, file: string): DrillRecord[] {
+function drillsOf(value: unknown, file: string, abouts: Abouts): DrillRecord[] {
   const drills = listIn<DrillRecord>(value, 'drills', ['name', 'passed', 'violations'], file)
-  return drills.map((drill) => ({ ...drill, about: drill.about ?? '', figures: drill.figures ?? {} }))
+  return drills.map((drill) => ({
+    ...drill,
+    about: drill.about ?? abouts.get(drill.name) ?? '',
+    figures: drill.figures ?? {},
+  }))
 }
 
 function simulationOf(value: unknown, file: string): SimulationRecord {
