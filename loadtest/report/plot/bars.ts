@@ -3,7 +3,7 @@ import type { Html } from '../text/html.ts'
 import { table } from '../text/table.ts'
 import { figure } from './figure.ts'
 import { type Look, look } from './look.ts'
-import { drawSvg, grid, ink, type Option, plotWidth, textStyle } from './svg.ts'
+import { drawSvg, grid, ink, nameBelow, type Option, plotWidth, textStyle } from './svg.ts'
 
 export interface Bars {
   readonly title: string
@@ -37,9 +37,7 @@ function optionOf(bars: Bars, looks: readonly Look[], rowHeight: number): Option
       min: 0,
       max: most || 1,
       name: bars.unit,
-      nameLocation: 'middle',
-      nameGap: 24,
-      nameTextStyle: textStyle,
+      ...nameBelow,
       splitNumber: 4,
       splitLine: { lineStyle: { color: grid } },
       axisLabel: { ...textStyle, formatter: short, hideOverlap: true, showMaxLabel: false },
@@ -67,7 +65,6 @@ function optionOf(bars: Bars, looks: readonly Look[], rowHeight: number): Option
       name,
       barWidth: barHeight,
       barGap: '20%',
-      // Bars leave the upper part of their row to the name.
       itemStyle: { color: looks[i]!.color },
       label: {
         show: true,
@@ -76,7 +73,7 @@ function optionOf(bars: Bars, looks: readonly Look[], rowHeight: number): Option
         color: 'var(--ink)',
         formatter: ({ dataIndex }: { dataIndex: number }) => labelOf(bars, name, values[dataIndex]!),
       },
-      data: values.map((value) => value),
+      data: [...values],
     })) as never,
   }
 }

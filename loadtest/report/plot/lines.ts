@@ -4,7 +4,7 @@ import { type Html, html } from '../text/html.ts'
 import { table } from '../text/table.ts'
 import { figure } from './figure.ts'
 import { type Look, legend, look } from './look.ts'
-import { drawSvg, grid, ink, type Option, plotWidth, textStyle } from './svg.ts'
+import { axisStyle, drawSvg, grid, nameBelow, type Option, plotWidth, textStyle, unitAbove } from './svg.ts'
 
 export interface Line {
   readonly name: string
@@ -30,6 +30,8 @@ export interface LinesFigure {
 }
 
 interface Drawn extends Line {
+  /** Among all lines of the figure. */
+  readonly index: number
   readonly panel: number
   readonly unit: string
   readonly look: Look
@@ -53,9 +55,7 @@ export function tell({ name, samples }: Line, everyMs: number): string {
 function series(line: Drawn, count: number, everyMs: number): object {
   // Markers sit at other places on each line, or lines that run together would hide each other's.
   const step = Math.max(1, Math.floor(count / markersPerLine))
-  const offset = Math.floor(
-    (((line.panel * 3 + line.look.color.length + Number(line.look.color.at(-2))) % 6) / 6) * step,
-  )
+  const offset = Math.floor(((line.index % markersPerLine) * step) / markersPerLine)
   return {
     type: 'line',
     name: line.name,
@@ -116,22 +116,17 @@ function optionOf(one: LinesFigure, lines: readonly Drawn[], count: number): Opt
       min: 0,
       max: end,
       splitLine: { show: false },
-      axisLine: { lineStyle: { color: ink } },
-      axisTick: { lineStyle: { color: ink } },
+      ...axisStyle,
       axisLabel: { show: i === last, hideOverlap: true, showMaxLabel: false, ...textStyle, formatter: short },
-      ...(i === last && { name: 'seconds', nameLocation: 'middle', nameGap: 24, nameTextStyle: textStyle }),
+      ...(i === last && { name: 'seconds', ...nameBelow }),
     })),
     yAxis: one.panels.map(({ unit }, i) => ({
       type: 'value',
       gridIndex: i,
       min: 0,
       splitNumber: heights[i]! > 100 ? 4 : 2,
-      minInterval: 0,
-      name: unit,
-      nameGap: 10,
-      nameTextStyle: { ...textStyle, align: 'left', padding: [0, 0, 0, -left + 4] },
-      axisLine: { lineStyle: { color: ink } },
-      axisTick: { lineStyle: { color: ink } },
+      ...unitAbove(unit, left),
+      ...axisStyle,
       splitLine: { lineStyle: { color: grid } },
       axisLabel: { ...textStyle, hideOverlap: true, formatter: short },
     })),
@@ -164,7 +159,7 @@ export function linesFigure(one: LinesFigure): Html | undefined {
   const shown = { ...one, panels }
   const lines = panels
     .flatMap(({ lines, unit }, panel) => lines.map((line) => ({ ...line, panel, unit })))
-    .map((line, i): Drawn => ({ ...line, look: line.look ?? look(i) }))
+    .map((line, i): Drawn => ({ ...line, index: i, look: line.look ?? look(i) }))
   const count = Math.max(...lines.map(({ samples }) => samples.length))
   const height =
     top +

@@ -4,7 +4,7 @@ import type { Html } from '../text/html.ts'
 import { table } from '../text/table.ts'
 import { figure } from './figure.ts'
 import { legend, look, looksMax } from './look.ts'
-import { drawSvg, grid, ink, plotWidth, textStyle } from './svg.ts'
+import { axisStyle, drawSvg, grid, nameBelow, plotWidth, textStyle, unitAbove } from './svg.ts'
 
 const points = [
   ['p50', 'p50_ms'],
@@ -38,20 +38,15 @@ export function percentilesFigure(
         type: 'category',
         data: points.map(([name]) => name),
         boundaryGap: false,
-        axisLine: { lineStyle: { color: ink } },
+        ...axisStyle,
         axisLabel: { ...textStyle, interval: 0 },
         name: 'share of answers that were quicker',
-        nameLocation: 'middle',
-        nameGap: 24,
-        nameTextStyle: textStyle,
+        ...nameBelow,
       },
       yAxis: {
         type: 'log',
-        name: 'ms',
-        nameGap: 10,
-        nameTextStyle: { ...textStyle, align: 'left', padding: [0, 0, 0, -left + 4] },
-        axisLine: { lineStyle: { color: ink } },
-        axisTick: { lineStyle: { color: ink } },
+        ...unitAbove('ms', left),
+        ...axisStyle,
         splitLine: { lineStyle: { color: grid } },
         axisLabel: { ...textStyle, formatter: short },
       },

@@ -17,6 +17,15 @@ export const fontSize = 12
 export const ink = 'var(--ink-soft)'
 export const grid = 'var(--line)'
 export const textStyle = { fontFamily: 'inherit', fontSize, color: ink, textBorderWidth: 0 }
+export const axisStyle = { axisLine: { lineStyle: { color: ink } }, axisTick: { lineStyle: { color: ink } } }
+/** A name in the middle under an axis. */
+export const nameBelow = { nameLocation: 'middle', nameGap: 24, nameTextStyle: textStyle } as const
+/** A unit above an axis of values, from the plot's left edge on. */
+export const unitAbove = (name: string, left: number) => ({
+  name,
+  nameGap: 10,
+  nameTextStyle: { ...textStyle, align: 'left' as const, padding: [0, 0, 0, 4 - left] },
+})
 
 /**
  * Draws without a browser. What ECharts adds for a mouse goes, and so does every inline style and id: the page allows
