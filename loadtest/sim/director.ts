@@ -1,3 +1,4 @@
+import { bucketOf } from '../../schema/hash.ts'
 import { readGates, readLedger } from './audit.ts'
 import { Follow } from './follow.ts'
 import type { Ground } from './ground.ts'
@@ -9,7 +10,8 @@ import type { Town } from './town.ts'
 
 /** Within so much virtual time all must have come to rest once nothing goes wrong any more. */
 const restWithinMs = 60_000
-const lateComersMax = 3
+/** Stock that wanders between empty buckets waits up to 10 s in each. */
+const reachesWithinMs = 60_000
 /** The guardian rebuilds what it can within this, or logs that it can't. */
 const healsWithinMs = 15_000
 
@@ -116,7 +118,7 @@ export class Director {
     return undefined
   }
 
-  /** As long as there is stock, somebody who comes and asks gets it. */
+  /** As long as there is stock, people who come and ask get it: nobody is told SOLD_OUT for ever. */
   async #admitLateComers(): Promise<void> {
     const { plan, scheduler, network } = this.#town
     const ledger = await this.#ledger()
@@ -128,14 +130,31 @@ export class Director {
     const gates = await this.#gates(ledger.bucketCount)
     const left = gates.remaining + ledger.unallocated
     network.note(`-- ${left} are left; late comers come`)
-    const untilMs = scheduler.elapsedMs + 30_000
-    const comers = Array.from({ length: Math.min(left, lateComersMax) }, (_, i) =>
-      this.#shopper(`late-${i + 1}`),
+    const wanted = Math.min(left, plan.bucketCount)
+    if (wanted === 0) return
+    const untilMs = scheduler.elapsedMs + reachesWithinMs
+    let accepted = 0
+    const comers = Array.from({ length: plan.bucketCount }, (_, bucket) => this.#lateComerIn(bucket))
+    const last = await Promise.all(
+      comers.map(async (comer) => {
+        const answer = await comer.comeLate(() => scheduler.elapsedMs < untilMs && accepted < wanted)
+        if (answer?.code === 'ACCEPTED') accepted += 1
+        return answer?.code
+      }),
     )
-    const answers = await Promise.all(comers.map((comer) => comer.comeLate(untilMs)))
-    for (const answer of answers)
-      if (answer?.code !== 'ACCEPTED')
-        this.faults.push(`1: ${answer?.userId} gets none of what is left: ${answer?.code} for 30 s`)
+    if (accepted < wanted)
+      this.faults.push(
+        `1: of ${left} that are left ${accepted} could be had in ${reachesWithinMs / 1000} s: ${last}`,
+      )
+  }
+
+  /** One in each bucket: what is left may lie, or come to lie, in any of them. */
+  #lateComerIn(bucket: number): Shopper {
+    const { campaignId, plan } = this.#town
+    for (let i = 1; ; i++) {
+      const userId = `late-${i}`
+      if (bucketOf(userId, campaignId, plan.bucketCount) === bucket) return this.#shopper(userId)
+    }
   }
 
   #ledger() {

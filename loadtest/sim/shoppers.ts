@@ -107,11 +107,11 @@ export class Shopper {
     if (second?.requestId !== undefined) this.#town.follow(this, second.requestId, random)
   }
 
-  /** Comes when all is quiet, and does not give up as long as there may be something. @returns the last answer. */
-  async comeLate(untilMs: number): Promise<Answer | undefined> {
+  /** Comes when all is quiet, and asks again and again while `hoping`. @returns the last answer. */
+  async comeLate(hoping: () => boolean): Promise<Answer | undefined> {
     const ticket = this.#fetchTicket('late phone')
     let answer: Answer | undefined
-    while (this.#town.scheduler.elapsedMs < untilMs) {
+    while (hoping()) {
       answer = await this.#ask(ticket)
       if (answer.code === 'ACCEPTED') return answer
       await this.#town.scheduler.sleep(300)
