@@ -36,6 +36,11 @@ const commands: Readonly<Record<string, Command>> = {
     about: 'ours and five other designs: throughput, and what each breaks when it is killed',
     run: async (args) => (await import('./peers/command.ts')).main(args),
   },
+  scale: {
+    usage: '[NAME…] [--claims N] [--json F]',
+    about: 'more buckets, Redis servers, cores and workers: what each changes, and what is at its limit',
+    run: async (args) => (await import('./scale/command.ts')).main(args),
+  },
   report: {
     usage: '--in RUN.json [parts] --html F [--json F]',
     about: 'everything that was measured, as one HTML file and one JSON',
