@@ -208,6 +208,18 @@ async function measureCost(
   return { bytes_per_claim: bytes / accepted, commands_per_claim_32: commands / (accepted - 1) }
 }
 
+/** The same on a Redis of its own. */
+export async function arbiterCost() {
+  const server = await freshRedis({ appendfsync: 'off' })
+  const redis = new Redis(server.url)
+  try {
+    return await measureCost(redis)
+  } finally {
+    redis.disconnect()
+    await discard(server)
+  }
+}
+
 /** Calls of all commands since the last reset, those inside scripts too; as Upstash counts. */
 async function commandCalls(redis: Redis): Promise<number> {
   let calls = 0
@@ -271,11 +283,7 @@ export const luaSuite: Suite = {
   async run({ say, turns }) {
     const modes: Partial<Record<Persistence, Awaited<ReturnType<typeof measureMode>>>> = {}
     for (const persistence of persistences) modes[persistence] = await measureMode(persistence, turns, say)
-    const server = await freshRedis({ appendfsync: 'off' })
-    const redis = new Redis(server.url)
-    const cost = await measureCost(redis)
-    redis.disconnect()
-    await discard(server)
+    const cost = await arbiterCost()
     const postgres = await measurePostgresPeer(say)
     const main = modes.everysec!
     const budgets = {

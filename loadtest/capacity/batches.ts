@@ -29,3 +29,28 @@ export function callMsOf(perSecond: number, claims: number): number {
   }
   return low
 }
+
+export interface Calls {
+  readonly perSecond: number
+  readonly claims: number
+  /** How long one takes. */
+  readonly ms: number
+}
+
+/**
+ * The calls of all lanes (isolate × bucket) together, when the databases take at most `mostPerSecond`. Commands over
+ * a database's cap wait, so calls last longer, and the claims that arrive meanwhile travel together: the number of
+ * calls stays at the cap and their size grows, which is what lets group commit live with it. All places being taken
+ * then, a call's duration follows from Little's law.
+ */
+export function callsOf(perSecond: number, lanes: number, callMs: number, mostPerSecond: number): Calls {
+  const free = lanes * callsPerSecond(perSecond / lanes, callMs)
+  if (free <= mostPerSecond)
+    return { perSecond: free, claims: claimsPerCall(perSecond / lanes, callMs), ms: callMs }
+  const inFlight = lanes * platform.callsInFlight.amount
+  return {
+    perSecond: mostPerSecond,
+    claims: perSecond / mostPerSecond,
+    ms: (inFlight * 1_000) / mostPerSecond,
+  }
+}

@@ -150,8 +150,8 @@ async function measureAndValidate(progress: (line: string) => void): Promise<Kno
   const stack = await startStack({ dir, home })
   const rig = new Rig(stack)
   try {
-    const { costs, claimsPerSecond } = await measureCosts(rig, progress)
-    return { costs, validations: await validate(rig, costs, claimsPerSecond, progress) }
+    const costs = await measureCosts(rig, progress)
+    return { costs, validations: await validate(rig, costs, progress) }
   } finally {
     await rig.close()
     await stack.stop()

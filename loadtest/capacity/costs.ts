@@ -7,7 +7,7 @@ export const unitMeanings = {
   worker_us_per_call: 'the same for an arbitration call',
   gateway_us_per_claim: 'CPU of the local gateway, which stands for Upstash’s REST front',
   gateway_us_per_call: 'the same for a call',
-  redis_us_per_claim: 'CPU of Redis for a decision, µs',
+  redis_us_per_claim: 'CPU of Redis for an acceptance, settled later, µs',
   redis_us_per_call: 'the same for a call',
   worker_us_per_replay: 'a repetition of an accepted claim, its calls included',
   gateway_us_per_replay: 'the same at the gateway',
@@ -20,8 +20,9 @@ export const unitMeanings = {
   core_us_per_poll: 'the same at the core',
   postgres_us_per_poll: 'the same at Postgres',
   core_us_per_coupon: 'from the log to the told result, CPU of the core, µs',
-  postgres_us_per_coupon: 'the same at Postgres',
-  redis_us_per_coupon: 'the same at Redis',
+  core_us_per_drain_batch: 'the same for one transaction of the drain',
+  postgres_us_per_coupon: 'CPU of Postgres for a coupon, µs',
+  postgres_us_per_drain_batch: 'the same for one transaction of the drain',
   commands_per_accepting_call: 'as Upstash counts, those inside the script too',
   commands_per_other_call: 'a call that only repeats or refuses',
   commands_per_token: 'the limits of a token',
@@ -42,8 +43,9 @@ export type UnitCosts = Readonly<Record<keyof typeof unitMeanings, number>>
 
 /** How one machine behaves while all parts share it: for predicting runs on it, and for nothing else. */
 export const localMeanings = {
-  call_ms: 'duration of an arbitration call at the rate at which it was looked at',
-  drain_batch_ms: 'duration of a drain’s transaction, acknowledgement included',
+  call_ms: 'duration of an arbitration call, were the machine idle otherwise',
+  drain_batch_ms: 'duration of a drain’s transaction, acknowledgement included, likewise',
+  claims_per_second: 'what the machine took with all connections always waiting',
   driver_us_per_request: 'CPU of the load generator, which takes its part of the same cores',
 } as const
 

@@ -51,6 +51,7 @@ export const platform = {
     what: 'entries of a drain’s transaction',
     source: `${ours}, drainEntriesMax`,
   },
+  answerMs: { amount: 90, what: 'ms to an answer, the slowest 1 %', source: 'DESIGN.md §10' },
   streamsPerProcess: {
     amount: 10_000,
     what: 'event streams of a core process: so many were measured, with the last told within a second',

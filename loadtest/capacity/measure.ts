@@ -1,11 +1,12 @@
 import { cpus } from 'node:os'
+import { drainSpeed } from '../bench/drain.ts'
+import { arbiterCost } from '../bench/lua.ts'
 import { measureStreams } from '../bench/sse.ts'
 import { closedLoop } from '../traffic/openLoop.ts'
 import { gatherShoppers } from '../traffic/shoppers.ts'
 import { callMsOf } from './batches.ts'
 import type { Costs, UnitCosts } from './costs.ts'
 import { perClaimAndCall } from './fit.ts'
-import { platform } from './limits.ts'
 import {
   type ProcessName,
   processes,
@@ -18,92 +19,101 @@ import {
 } from './rig.ts'
 
 /**
- * Unit costs, measured on the spot in about a minute, by phases that each drive one thing. While claims are measured
- * the core is stopped (SIGSTOP), within the life of a lease: so accepting and draining share no phase.
+ * Unit costs, measured on the spot in about a minute by phases that each drive one thing, on the whole stack. What a
+ * claim costs, and what the call that it travels in, follows from two phases: many claims in few calls, and each claim
+ * in a call of its own. What all parts take at rest is taken off everywhere.
  */
 
-const perPhase = 2_500
-const phases = 3
+const manyClaims = 6_000
+const manyMs = 4_000
+const manyTurns = 2
 const fewPerSecond = 250
 const fewSeconds = 3
 const liveShare = 0.35
 const liveSeconds = 4
 const idleSeconds = 2.5
 const streams = 2_000
-/** Ends well before the lease does, which was renewed up to a second before. */
-const pausedMs = 3_200
+const drainClaims = 20_000
 
-export interface Measured {
-  readonly costs: Costs
-  /** Claims a second that the stack took with its core stopped and all connections busy. */
-  readonly claimsPerSecond: number
+type ByProcess = Readonly<Record<ProcessName, number>>
+type Base = ByProcess & { readonly commands: number }
+
+/** Claims that were accepted and became coupons, and what that took. */
+interface Lot {
+  readonly claims: number
+  readonly calls: number
+  readonly drainBatches: number
+  /** Beyond what all take at rest. */
+  readonly us: ByProcess
+  readonly commands: number
+  /** While claims were sent. */
+  readonly sendSeconds: number
+  readonly id: string
+  readonly requests: readonly Buffer[]
 }
 
-type Base = Readonly<Record<ProcessName, number>> & { readonly commands: number }
-
-export async function measureCosts(rig: Rig, say: (line: string) => void): Promise<Measured> {
-  const warm = await rig.campaign(3_000)
-  await sendClosed(rig.client, requestsOf(rig.claims(warm, 3_000)), 8_000)
-  await rig.settled(warm, 0)
+export async function measureCosts(rig: Rig, say: (line: string) => void): Promise<Costs> {
+  const warm = await rig.campaign(6_000)
+  const warmUp = requestsOf(rig, warm, 6_000)
+  await rig.settled(warm, total(await sendClosed(rig.client, warmUp, 6_000)))
   say('costs: at rest')
   const base = await measureIdle(rig)
   say('costs: tokens')
   const token = await measureTokens(rig, base)
   say('costs: claims in large calls, and their coupons')
-  const many = await measureMany(rig, base)
+  const lots: Lot[] = []
+  for (let i = 0; i < manyTurns; i++)
+    lots.push(await lot(rig, base, manyClaims, (all) => sendClosed(rig.client, all, manyMs)))
+  const many = lots.reduce(joined)
+  const claimsPerSecond = many.claims / many.sendSeconds
   say('costs: claims in calls of one')
-  const few = await measureFew(rig)
+  const few = await lot(rig, base, fewPerSecond * fewSeconds, (all) =>
+    sendOpen(rig.client, all, fewPerSecond),
+  )
+  say('costs: all parts at a third of their pace')
+  const rate = claimsPerSecond * liveShare
+  const live = await lot(rig, base, rate * liveSeconds, (all) => sendOpen(rig.client, all, rate))
   say('costs: repetitions, sold out, polls')
-  const replay = await measureReplays(rig, many.last)
+  const replay = await measureReplays(rig, base, many)
   const soldOut = await measureSoldOut(rig, base)
-  const poll = await measurePolls(rig, base, many.last.requests)
-  say('costs: all parts at work')
-  const claimsPerSecond = many.claims / many.seconds
-  const live = await measureLive(rig, base, claimsPerSecond * liveShare, many.commandsPerCall)
+  const poll = await measurePolls(rig, base, many)
+  const answer = await rig.client.send(live.requests[0]!)
+  say('costs: a full log')
+  const arbiter = await arbiterCost()
+  const commandsPerCall = Math.round(arbiter.commands_per_claim_32 * 32)
+  const couponsPerSecond = await drainSpeed(drainClaims)
   say(`costs: ${streams} event streams`)
   const stream = await measureStreams(streams, 1, () => undefined)
-  const split = (name: ProcessName) =>
-    perClaimAndCall(
-      { claims: few.claims, calls: few.calls, us: few.us[name] },
-      { claims: many.claims, calls: many.calls, us: many.us[name] },
-    )
-  const [worker, gateway, redis] = [split('worker'), split('gateway'), split('redis')]
   const unit: UnitCosts = {
-    worker_us_per_claim: worker.claim,
-    worker_us_per_call: worker.call,
-    gateway_us_per_claim: gateway.claim,
-    gateway_us_per_call: gateway.call,
-    redis_us_per_claim: redis.claim,
-    redis_us_per_call: redis.call,
+    ...sharesOf(few, many),
     ...replay,
     ...soldOut,
     ...token,
     ...poll,
-    ...many.coupon,
-    commands_per_accepting_call: many.commandsPerCall,
-    commands_per_drain_batch: live.commandsPerBatch,
+    coupons_per_second: couponsPerSecond,
+    commands_per_accepting_call: commandsPerCall,
+    commands_per_drain_batch: Math.max(0, live.commands - live.calls * commandsPerCall) / live.drainBatches,
     commands_per_second_idle: base.commands,
     worker_us_per_second_idle: base.worker,
     gateway_us_per_second_idle: base.gateway,
     redis_us_per_second_idle: base.redis,
     core_us_per_second_idle: base.core,
     postgres_us_per_second_idle: base.postgres,
-    redis_bytes_per_acceptance: many.bytes,
-    kib_per_stream: Math.max(0, stream.kb_per_connection),
-    answer_bytes: many.answerBytes,
+    redis_bytes_per_acceptance: arbiter.bytes_per_claim,
+    kib_per_stream: Math.max(stream.kb_per_connection, stream.heap_kb_per_connection),
+    answer_bytes: Buffer.byteLength(answer.head) + 4 + Buffer.byteLength(answer.body),
   }
+  const idle = 1 - liveShare
   return {
-    costs: {
-      unit: rounded(unit),
-      local: rounded({
-        call_ms: live.callMs,
-        drain_batch_ms: live.batchMs,
-        driver_us_per_request: many.us.driver / many.claims,
-      }),
-      measured_at: new Date().toISOString(),
-      where: `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}`,
-    },
-    claimsPerSecond,
+    unit: rounded(unit),
+    local: rounded({
+      call_ms: callMsOf(rate, live.claims / live.calls) * idle,
+      drain_batch_ms: callMsOf((rate * live.calls) / live.claims, live.calls / live.drainBatches) * idle,
+      claims_per_second: claimsPerSecond,
+      driver_us_per_request: many.us.driver / many.claims,
+    }),
+    measured_at: new Date().toISOString(),
+    where: `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}`,
   }
 }
 
@@ -113,20 +123,27 @@ function rounded<T extends Readonly<Record<string, number>>>(values: T): T {
   ) as T
 }
 
-const requestsOf = (claims: readonly { readonly request: Buffer }[]) => claims.map(({ request }) => request)
+function eachProcess(of: (name: ProcessName) => number): ByProcess {
+  return Object.fromEntries(processes.map((name) => [name, of(name)])) as ByProcess
+}
+
+const requestsOf = (rig: Rig, campaignId: string, count: number) =>
+  rig.claims(campaignId, count).map(({ request }) => request)
 
 /** µs of each process beyond what it takes at rest. */
-function beyond(span: Span, base: Base): Record<ProcessName, number> {
-  return Object.fromEntries(
-    processes.map((name) => [name, Math.max(0, span.cpu[name] * 1e6 - base[name] * span.seconds)]),
-  ) as Record<ProcessName, number>
+const beyond = (span: Span, base: Base): ByProcess =>
+  eachProcess((name) => Math.max(0, span.cpu[name] * 1e6 - base[name] * span.seconds))
+
+function expectAll(sent: Sent, ...codes: string[]): void {
+  const expected = codes.reduce((sum, code) => sum + (sent[code] ?? 0), 0)
+  // A claim without an answer may have been accepted all the same: too many, and no cost can be told.
+  if (expected < total(sent) * 0.95)
+    throw new Error(`${codes.join(' or ')} was to be measured; the answers: ${JSON.stringify(sent)}`)
 }
 
 async function measureIdle(rig: Rig): Promise<Base> {
   const span = await rig.span(() => new Promise((resolve) => setTimeout(resolve, idleSeconds * 1_000)))
-  const each = Object.fromEntries(
-    processes.map((name) => [name, name === 'driver' ? 0 : (span.cpu[name] * 1e6) / span.seconds]),
-  ) as Record<ProcessName, number>
+  const each = eachProcess((name) => (name === 'driver' ? 0 : (span.cpu[name] * 1e6) / span.seconds))
   return { ...each, commands: span.commands / span.seconds }
 }
 
@@ -143,132 +160,102 @@ async function measureTokens(rig: Rig, base: Base) {
   }
 }
 
-/** Does the work while the core is stopped. @throws when a claim was answered by anything but `code` */
-async function whileCoreStands(
+/** A campaign's claims until their coupons are told of. */
+async function lot(
   rig: Rig,
-  code: string,
-  work: () => Promise<Sent>,
-): Promise<Span & { result: Sent }> {
-  const core = rig.stack.part('core')
-  core.pause()
-  try {
-    const span = await rig.span(work)
-    if (span.result[code] !== total(span.result))
-      throw new Error(`the costs of ${code} were to be measured; answers: ${JSON.stringify(span.result)}`)
-    return span
-  } finally {
-    core.resume()
-  }
-}
-
-interface LastCampaign {
-  readonly id: string
-  readonly requests: readonly Buffer[]
-}
-
-async function measureMany(rig: Rig, base: Base) {
-  const spans: Span[] = []
-  const drains: Span[] = []
-  const speeds: number[] = []
-  let claims = 0
-  let last: LastCampaign = { id: '', requests: [] }
-  for (let i = 0; i < phases; i++) {
-    const id = await rig.campaign(perPhase)
-    const requests = requestsOf(rig.claims(id, perPhase))
-    const span = await whileCoreStands(rig, 'ACCEPTED', () => sendClosed(rig.client, requests, pausedMs))
-    const accepted = total(span.result)
-    const drain = await rig.span(async () => {
-      speeds.push(await drainSpeed(rig, id, accepted))
-      await rig.settled(id, accepted)
-    })
-    spans.push(span)
-    drains.push(drain)
-    claims += accepted
-    last = { id, requests: requests.slice(0, accepted) }
-  }
-  const us = sumOf(spans)
-  const drainUs = addUp(drains.map((span) => beyond(span, base)))
-  const calls = spans.reduce((sum, span) => sum + (span.byCommand['xadd'] ?? 0), 0)
-  const bytes = Number(await rig.redis.call('MEMORY', 'USAGE', `tg:{${last.id}:0}:users`, 'SAMPLES', '0'))
-  const answer = await rig.client.send(last.requests[0]!)
+  base: Base,
+  claims: number,
+  send: (requests: readonly Buffer[]) => Promise<Sent>,
+): Promise<Lot> {
+  const id = await rig.campaign(Math.round(claims))
+  const requests = requestsOf(rig, id, Math.round(claims))
+  let sendSeconds = 0
+  const span = await rig.span(async () => {
+    const began = performance.now()
+    const sent = await send(requests)
+    sendSeconds = (performance.now() - began) / 1_000
+    await rig.settled(id, sent['ACCEPTED'] ?? 0)
+    return sent
+  })
+  expectAll(span.result, 'ACCEPTED')
   return {
-    claims,
-    calls,
-    us,
-    seconds: spans.reduce((sum, span) => sum + span.seconds, 0),
-    commandsPerCall: spans.reduce((sum, span) => sum + span.commands, 0) / calls,
-    coupon: {
-      core_us_per_coupon: drainUs.core / claims,
-      postgres_us_per_coupon: drainUs.postgres / claims,
-      redis_us_per_coupon: drainUs.redis / claims,
-      coupons_per_second: Math.max(...speeds),
-    },
-    bytes: bytes / last.requests.length,
-    answerBytes: Buffer.byteLength(answer.head) + 4 + Buffer.byteLength(answer.body),
-    last,
+    claims: total(span.result),
+    calls: span.byCommand['xadd'] ?? 0,
+    drainBatches: Math.max(1, span.byCommand['xack'] ?? 1),
+    us: beyond(span, base),
+    commands: span.commands - base.commands * span.seconds,
+    sendSeconds,
+    id,
+    requests: requests.slice(0, total(span.result)),
   }
 }
 
-/** Coupons a second from the first commit seen to the last. */
-async function drainSpeed(rig: Rig, id: string, coupons: number): Promise<number> {
-  let first: { at: number; issued: number } | undefined
-  const ends = performance.now() + 30_000
-  while (performance.now() < ends) {
-    const [row] = await rig.sql`SELECT issued FROM campaign_stock WHERE campaign_id = ${id}`
-    const now = { at: performance.now(), issued: Number(row!['issued']) }
-    if (now.issued >= coupons) {
-      const from = first ?? { at: now.at - 20, issued: 0 }
-      return ((coupons - from.issued) * 1_000) / Math.max(1, now.at - from.at)
-    }
-    if (now.issued === 0) first = { at: now.at, issued: 0 }
-    await new Promise((resolve) => setTimeout(resolve, 5))
+function joined(a: Lot, b: Lot): Lot {
+  return {
+    ...b,
+    claims: a.claims + b.claims,
+    calls: a.calls + b.calls,
+    drainBatches: a.drainBatches + b.drainBatches,
+    us: eachProcess((name) => a.us[name] + b.us[name]),
+    commands: a.commands + b.commands,
+    sendSeconds: a.sendSeconds + b.sendSeconds,
   }
-  throw new Error('the log was not drained')
 }
 
-function addUp(all: readonly Readonly<Record<ProcessName, number>>[]): Record<ProcessName, number> {
-  return Object.fromEntries(
-    processes.map((name) => [name, all.reduce((sum, one) => sum + one[name], 0)]),
-  ) as Record<ProcessName, number>
+/** Claims and calls at the gate, coupons and transactions behind it, told apart. */
+function sharesOf(few: Lot, many: Lot) {
+  const atGate = (name: ProcessName) =>
+    perClaimAndCall(
+      { claims: few.claims, calls: few.calls, us: few.us[name] },
+      { claims: many.claims, calls: many.calls, us: many.us[name] },
+    )
+  const behind = (name: ProcessName) =>
+    perClaimAndCall(
+      { claims: few.claims, calls: few.drainBatches, us: few.us[name] },
+      { claims: many.claims, calls: many.drainBatches, us: many.us[name] },
+    )
+  const [worker, gateway, redis] = [atGate('worker'), atGate('gateway'), atGate('redis')]
+  const [core, postgres] = [behind('core'), behind('postgres')]
+  return {
+    worker_us_per_claim: worker.claim,
+    worker_us_per_call: worker.call,
+    gateway_us_per_claim: gateway.claim,
+    gateway_us_per_call: gateway.call,
+    redis_us_per_claim: redis.claim,
+    redis_us_per_call: redis.call,
+    core_us_per_coupon: core.claim,
+    core_us_per_drain_batch: core.call,
+    postgres_us_per_coupon: postgres.claim,
+    postgres_us_per_drain_batch: postgres.call,
+  }
 }
 
-const sumOf = (spans: readonly Span[]) =>
-  addUp(
-    spans.map((span) => Object.fromEntries(processes.map((name) => [name, span.cpu[name] * 1e6])) as never),
-  )
-
-async function measureFew(rig: Rig) {
-  const id = await rig.campaign(perPhase)
-  const requests = requestsOf(rig.claims(id, fewPerSecond * fewSeconds))
-  const span = await whileCoreStands(rig, 'ACCEPTED', () => sendOpen(rig.client, requests, fewPerSecond))
-  await rig.settled(id, requests.length)
-  return { claims: requests.length, calls: span.byCommand['xadd'] ?? 0, us: sumOf([span]) }
-}
-
-async function measureReplays(rig: Rig, { id, requests }: LastCampaign) {
-  await rig.settled(id, requests.length)
-  const span = await whileCoreStands(rig, 'ACCEPTED', () => sendClosed(rig.client, requests, pausedMs))
+async function measureReplays(rig: Rig, base: Base, { requests }: Lot) {
+  const span = await rig.span(() => sendClosed(rig.client, requests, manyMs))
+  expectAll(span.result, 'ACCEPTED')
   const count = total(span.result)
-  const us = sumOf([span])
+  const us = beyond(span, base)
   return {
     worker_us_per_replay: us.worker / count,
     gateway_us_per_replay: us.gateway / count,
     redis_us_per_replay: us.redis / count,
-    commands_per_other_call: span.commands / Math.max(1, span.byCommand['evalsha'] ?? 1),
+    commands_per_other_call:
+      (span.commands - base.commands * span.seconds) / Math.max(1, span.gatewayRequests),
   }
 }
 
 async function measureSoldOut(rig: Rig, base: Base) {
   const id = await rig.campaign(1)
-  await sendClosed(rig.client, requestsOf(rig.claims(id, 400)), 5_000)
-  const requests = requestsOf(rig.claims(id, 6_000))
-  const span = await rig.span(() => sendClosed(rig.client, requests, 4_000))
+  await sendClosed(rig.client, requestsOf(rig, id, 400), 5_000)
+  const requests = requestsOf(rig, id, 8_000)
+  const span = await rig.span(() => sendClosed(rig.client, requests, manyMs))
+  expectAll(span.result, 'SOLD_OUT')
   return { worker_us_per_sold_out: beyond(span, base).worker / total(span.result) }
 }
 
-async function measurePolls(rig: Rig, base: Base, requests: readonly Buffer[]) {
+async function measurePolls(rig: Rig, base: Base, { requests }: Lot) {
   const polls = await pollsOf(rig, requests.slice(0, 1_500))
-  const span = await rig.span(() => sendClosed(rig.client, polls, 4_000))
+  const span = await rig.span(() => sendClosed(rig.client, polls, manyMs))
   const us = beyond(span, base)
   const count = total(span.result)
   return {
@@ -280,33 +267,11 @@ async function measurePolls(rig: Rig, base: Base, requests: readonly Buffer[]) {
 
 /** Questions for the status of claims that were accepted, as their answers say where to ask. */
 export async function pollsOf(rig: Rig, requests: readonly Buffer[]): Promise<Buffer[]> {
-  const polls = new Array<Buffer>(requests.length)
+  const polls: Buffer[] = []
   await closedLoop(requests.length, 32, async (i) => {
     const { body } = await rig.client.send(requests[i]!)
-    const { status_url: path } = JSON.parse(body) as { status_url: string }
-    polls[i] = rig.client.encode('GET', path)
+    const { status_url: path } = JSON.parse(body) as { status_url?: string }
+    if (path !== undefined) polls.push(rig.client.encode('GET', path))
   })
   return polls
-}
-
-/** At a moderate rate with all parts at work: how long calls and transactions take then. */
-async function measureLive(rig: Rig, base: Base, perSecond: number, commandsPerCall: number) {
-  const count = Math.round(perSecond * liveSeconds)
-  const id = await rig.campaign(count)
-  const requests = requestsOf(rig.claims(id, count))
-  const span = await rig.span(async () => {
-    await sendOpen(rig.client, requests, perSecond)
-    await rig.settled(id, count)
-  })
-  const calls = span.byCommand['xadd'] ?? 0
-  const batches = Math.max(1, span.byCommand['xack'] ?? 1)
-  const rest = span.commands - calls * commandsPerCall - base.commands * span.seconds
-  return {
-    callMs: callMsOf(perSecond, count / calls),
-    batchMs: callMsOf(
-      (perSecond * calls) / count,
-      Math.min(platform.entriesPerBatch.amount, calls / batches),
-    ),
-    commandsPerBatch: Math.max(0, rest) / batches,
-  }
 }

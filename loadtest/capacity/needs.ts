@@ -26,7 +26,7 @@ export function needsOf(traffic: Traffic, costs: UnitCosts, plan: Plan): Capacit
     {
       what: 'Redis databases, one bucket each',
       amount: n(units.databases),
-      why: `${n(flow.callsPerSecond)} calls/s of ${n(flow.claimsPerCall, 1)} claims; ${n(flow.commandsPerSecond)} commands/s at ${n(platform.commandsPerDatabase.amount)} a database, ${percent} % used (${platform.commandsPerDatabase.source}); at most ${n(platform.bucketQuota.amount)} coupons a bucket`,
+      why: `${n(flow.arbiterPerSecond)} decisions/s in ${n(flow.calls.perSecond)} calls/s of ${n(flow.calls.claims, 1)} claims and ${n(flow.calls.ms, 1)} ms; ${n(flow.calls.perSecond * costs.commands_per_accepting_call)} commands/s at ${n(platform.commandsPerDatabase.amount)} a database (${platform.commandsPerDatabase.source}): over it calls wait, and grow; at most ${n(platform.bucketQuota.amount)} coupons a bucket`,
     },
     {
       what: 'Redis of the limits',
@@ -51,7 +51,7 @@ export function needsOf(traffic: Traffic, costs: UnitCosts, plan: Plan): Capacit
     {
       what: 'Postgres',
       amount: `${n(flow.postgresCores, 1)} cores busy`,
-      why: `${n(flow.couponsPerSecond)} coupons/s in about ${n(Math.max(1, flow.couponsPerSecond / platform.entriesPerBatch.amount / flow.claimsPerCall))} transactions/s, ${n(flow.pollsPerSecond)} polls/s`,
+      why: `${n(flow.couponsPerSecond)} coupons/s in about ${n(Math.max(1, flow.couponsPerSecond / platform.entriesPerBatch.amount / flow.calls.claims))} transactions/s, ${n(flow.pollsPerSecond)} polls/s`,
     },
     {
       what: 'processes for event streams',

@@ -1,4 +1,4 @@
-import { callsPerSecond, claimsPerCall } from './batches.ts'
+import { type Calls, callsOf } from './batches.ts'
 import type { UnitCosts } from './costs.ts'
 import { type Limit, platform } from './limits.ts'
 import { checkTraffic, type Traffic } from './traffic.ts'
@@ -30,9 +30,9 @@ export interface Flow {
   readonly arbiterPerSecond: number
   /** Until the last coupon is taken. */
   readonly sellSeconds: number
-  readonly claimsPerCall: number
-  readonly callsPerSecond: number
-  readonly commandsPerSecond: number
+  readonly calls: Calls
+  /** Beside those of calls: drain, leases. */
+  readonly otherCommandsPerSecond: number
   readonly redisCoresBusy: number
   readonly edgeCoresSelling: number
   readonly edgeCoresSoldOut: number
@@ -60,6 +60,10 @@ const commandsPerHoldersPage = 3
 /** docs/decisions.md: 100,000 users are 1 MB. */
 const bytesPerHolder = 10
 const unitsMax = 100_000
+/** Of a database's commands, so much is for calls; the rest is for drain and leases. */
+const callsShare = 0.7
+/** A claim that has just missed a place waits for one, and then for its own call. */
+const callsToAnswer = 2
 
 /**
  * Traffic times unit costs, against limits. Nothing is measured here and nothing is random: the same question has the
@@ -72,7 +76,7 @@ export function makePlan(traffic: Traffic, costs: UnitCosts, fixed: Partial<Unit
   for (let databases = fixed.databases ?? least; databases <= unitsMax; databases = nextCount(databases)) {
     const isolates = fixed.isolates ?? leastIsolates(traffic, costs, databases)
     const flow = flowOf(traffic, costs, isolates, databases)
-    const roomy = databaseStations(flow, databases).every(({ used }) => used <= traffic.utilisation)
+    const roomy = databaseStations(flow, costs, databases).every(({ used }) => used <= traffic.utilisation)
     if (roomy || fixed.databases !== undefined)
       return complete(traffic, costs, flow, fixed, isolates, databases)
   }
@@ -102,43 +106,45 @@ function flowOf(traffic: Traffic, costs: UnitCosts, isolates: number, databases:
   const first = peakPerSecond - bots - repeats
   const arbiter = first + repeats
   const lanes = isolates * databases
-  // The shortest that a call can be: calls that take longer carry more claims, and so cost less.
-  const callMs = traffic.redisRttMs + (costs.redis_us_per_call + costs.redis_us_per_claim) / 1_000
-  const calls = lanes * callsPerSecond(arbiter / lanes, callMs)
+  const shortestMs = traffic.redisRttMs + (costs.redis_us_per_call + costs.redis_us_per_claim) / 1_000
+  const calls = callsOf(arbiter, lanes, shortestMs, databases * callsPerDatabase(costs))
   const sellSeconds = quota / first
   const coupons = quota / (sellSeconds + traffic.deliverSeconds)
-  // A drain's transaction takes at least this many entries while it is behind.
-  const drainCommands = (coupons / platform.entriesPerBatch.amount) * costs.commands_per_drain_batch
-  const idle = databases * costs.commands_per_second_idle
+  // A drain's transaction takes at least this many entries while it is behind, and an entry at least one claim.
+  const drainBatches = coupons / platform.entriesPerBatch.amount
   const polls = (quota * traffic.pollerShare * 1_000) / traffic.pollEveryMs
   const tokens = traffic.users / traffic.tokenSeconds
-  const batch = claimsPerCall(arbiter / lanes, callMs)
   return {
     firstPerSecond: first,
     arbiterPerSecond: arbiter,
     sellSeconds,
-    claimsPerCall: batch,
-    callsPerSecond: calls,
-    commandsPerSecond: calls * costs.commands_per_accepting_call + drainCommands + idle,
-    redisCoresBusy: cores(
-      calls * costs.redis_us_per_call +
-        arbiter * costs.redis_us_per_claim +
-        coupons * costs.redis_us_per_coupon,
-    ),
+    calls,
+    otherCommandsPerSecond:
+      drainBatches * costs.commands_per_drain_batch + databases * costs.commands_per_second_idle,
+    redisCoresBusy: cores(calls.perSecond * costs.redis_us_per_call + arbiter * costs.redis_us_per_claim),
     edgeCoresSelling: cores(
-      calls * costs.worker_us_per_call +
+      calls.perSecond * costs.worker_us_per_call +
         arbiter * costs.worker_us_per_claim +
         bots * costs.worker_us_per_sold_out +
         polls * costs.worker_us_per_poll,
     ),
     edgeCoresSoldOut: cores(peakPerSecond * costs.worker_us_per_sold_out + polls * costs.worker_us_per_poll),
     couponsPerSecond: coupons,
-    postgresCores: cores(coupons * costs.postgres_us_per_coupon + polls * costs.postgres_us_per_poll),
-    backlogEntries: Math.max(0, quota - coupons * sellSeconds) / batch / databases,
+    postgresCores: cores(
+      coupons * costs.postgres_us_per_coupon +
+        drainBatches * costs.postgres_us_per_drain_batch +
+        polls * costs.postgres_us_per_poll,
+    ),
+    backlogEntries: Math.max(0, quota - coupons * sellSeconds) / calls.claims / databases,
     pollsPerSecond: polls,
     tokensPerSecond: tokens,
     streams: quota * traffic.listenerShare,
-    commandsInTheHour: commandsInTheHour(traffic, costs, { calls, sellSeconds, lanes, databases }),
+    commandsInTheHour: commandsInTheHour(traffic, costs, {
+      calls: calls.perSecond,
+      sellSeconds,
+      lanes,
+      databases,
+    }),
   }
 }
 
@@ -168,15 +174,27 @@ function station(name: string, units: number, total: number, limit: Limit): Stat
   return { name, units, load, limit, used: load / limit.amount }
 }
 
-function databaseStations(flow: Flow, databases: number): Station[] {
+/** Calls a second that a database is planned to take. */
+function callsPerDatabase(costs: UnitCosts): number {
+  return (platform.commandsPerDatabase.amount * callsShare) / costs.commands_per_accepting_call
+}
+
+function databaseStations(flow: Flow, costs: UnitCosts, databases: number): Station[] {
+  const { commandsPerDatabase: cap, claimsPerCall } = platform
+  const decisions: Limit = {
+    amount: callsPerDatabase(costs) * claimsPerCall.amount,
+    what: `decisions a second of a database, in full calls at ${callsShare * 100} % of its ${cap.amount} commands`,
+    source: `${cap.source}; ${claimsPerCall.source}`,
+  }
+  const rest: Limit = {
+    amount: cap.amount * (1 - callsShare),
+    what: 'commands a second of a database for drain and leases',
+    source: cap.source,
+  }
   const busyUs = flow.redisCoresBusy * platform.threadUs.amount
   return [
-    station(
-      'commands of the Redis databases',
-      databases,
-      flow.commandsPerSecond,
-      platform.commandsPerDatabase,
-    ),
+    station('decisions of the Redis databases', databases, flow.arbiterPerSecond, decisions),
+    station('commands of drain and leases', databases, flow.otherCommandsPerSecond, rest),
     station('CPU of the Redis databases', databases, busyUs, platform.threadUs),
   ]
 }
@@ -208,8 +226,9 @@ function complete(
   }
   const stations = [
     station('CPU of the isolates', isolates, edgeUs, platform.threadUs),
+    station('wait for an answer', 1, callsToAnswer * flow.calls.ms, platform.answerMs),
     station('memory of an isolate', 1, (traffic.quota * bytesPerHolder) / 2 ** 20, platform.isolateMib),
-    ...databaseStations(flow, databases),
+    ...databaseStations(flow, costs, databases),
     station(
       'commands of the limits’ Redis',
       units.limitDatabases,

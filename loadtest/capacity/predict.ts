@@ -1,6 +1,5 @@
 import { claimsPerCall } from './batches.ts'
 import type { Costs } from './costs.ts'
-import { platform } from './limits.ts'
 
 /** What a run brings, in numbers that are known before it is measured. One isolate, one bucket, one machine. */
 export interface Run {
@@ -28,32 +27,31 @@ export interface Prediction {
 /** Beside those of accepted claims: until an isolate has heard that all is gone, and looks for it since. */
 const soldOutLooksPerSecond = 1_000 / 350
 
-/** Unit costs times a run, with the batches that its rate makes. */
+/** Unit costs times a run, with the batches that its rate makes. A busy machine's calls take longer: 1 / (1 − ρ). */
 export function predict({ unit, local }: Costs, run: Run): Prediction {
   const arbiter = run.accepted + run.repeats
-  const arbiterPerSecond = run.claimsPerSecond
-  const batch = claimsPerCall(arbiterPerSecond, local.call_ms)
-  const calls = run.accepted / batch
-  const entriesPerSecond = arbiterPerSecond / batch
-  const entriesPerBatch = Math.min(
-    platform.entriesPerBatch.amount,
-    claimsPerCall(entriesPerSecond, local.drain_batch_ms),
-  )
+  const slower = 1 / Math.max(0.05, 1 - run.claimsPerSecond / local.claims_per_second)
+  const batch = claimsPerCall(run.claimsPerSecond, local.call_ms * slower)
+  const calls = arbiter / batch
+  // A call accepts when at least one of its claims is not a repetition.
+  const accepting = arbiter === 0 ? 0 : calls * (1 - (run.repeats / arbiter) ** batch)
+  const entriesPerSecond = arbiter === 0 ? 0 : (run.claimsPerSecond * accepting) / arbiter
+  const entriesPerBatch = claimsPerCall(entriesPerSecond, local.drain_batch_ms * slower)
+  const drainBatches = accepting / entriesPerBatch
   const soldOutSeconds = run.soldOut / run.claimsPerSecond
-  const looks = run.soldOut === 0 ? 0 : soldOutSeconds * soldOutLooksPerSecond
+  const looks = soldOutSeconds * soldOutLooksPerSecond
   const us = (each: number) => each / 1e6
   return {
-    calls,
+    calls: accepting,
     commands:
-      calls * unit.commands_per_accepting_call +
-      // Repetitions travel in the same calls as first claims do, and add no command to them.
-      looks * unit.commands_per_other_call +
-      (calls / entriesPerBatch) * unit.commands_per_drain_batch +
+      accepting * unit.commands_per_accepting_call +
+      (calls - accepting + looks) * unit.commands_per_other_call +
+      drainBatches * unit.commands_per_drain_batch +
       run.tokens * unit.commands_per_token +
       run.seconds * unit.commands_per_second_idle,
     worker: us(
       arbiter * unit.worker_us_per_claim +
-        (arbiter / batch) * unit.worker_us_per_call +
+        calls * unit.worker_us_per_call +
         run.soldOut * unit.worker_us_per_sold_out +
         run.polls * unit.worker_us_per_poll +
         run.tokens * unit.worker_us_per_token +
@@ -61,24 +59,25 @@ export function predict({ unit, local }: Costs, run: Run): Prediction {
     ),
     gateway: us(
       arbiter * unit.gateway_us_per_claim +
-        (arbiter / batch) * unit.gateway_us_per_call +
+        calls * unit.gateway_us_per_call +
         run.tokens * unit.gateway_us_per_token +
         run.seconds * unit.gateway_us_per_second_idle,
     ),
     redis: us(
       arbiter * unit.redis_us_per_claim +
-        (arbiter / batch) * unit.redis_us_per_call +
-        run.accepted * unit.redis_us_per_coupon +
+        calls * unit.redis_us_per_call +
         run.tokens * unit.redis_us_per_token +
         run.seconds * unit.redis_us_per_second_idle,
     ),
     core: us(
       run.accepted * unit.core_us_per_coupon +
+        drainBatches * unit.core_us_per_drain_batch +
         run.polls * unit.core_us_per_poll +
         run.seconds * unit.core_us_per_second_idle,
     ),
     postgres: us(
       run.accepted * unit.postgres_us_per_coupon +
+        drainBatches * unit.postgres_us_per_drain_batch +
         run.polls * unit.postgres_us_per_poll +
         run.seconds * unit.postgres_us_per_second_idle,
     ),
@@ -86,7 +85,7 @@ export function predict({ unit, local }: Costs, run: Run): Prediction {
 }
 
 /** µs of CPU of all processes for a claim from its request to its coupon, the load generator's share included. */
-export function usPerClaim({ unit, local }: Costs, claimsInCall: number): number {
+export function usPerClaim({ unit, local }: Costs, claimsInCall: number, couponsInBatch: number): number {
   return (
     unit.worker_us_per_claim +
     unit.gateway_us_per_claim +
@@ -94,7 +93,7 @@ export function usPerClaim({ unit, local }: Costs, claimsInCall: number): number
     (unit.worker_us_per_call + unit.gateway_us_per_call + unit.redis_us_per_call) / claimsInCall +
     unit.core_us_per_coupon +
     unit.postgres_us_per_coupon +
-    unit.redis_us_per_coupon +
+    (unit.core_us_per_drain_batch + unit.postgres_us_per_drain_batch) / couponsInBatch +
     local.driver_us_per_request
   )
 }

@@ -16,16 +16,11 @@ type Validation = CapacityRecord['validations'][number]
  * Predicts runs that no unit cost was made from, and then makes them: an opening that sells out half way at one rate,
  * repetitions and polls at another, and how many claims a second the machine takes when nothing waits.
  */
-export async function validate(
-  rig: Rig,
-  costs: Costs,
-  claimsPerSecond: number,
-  say: (line: string) => void,
-): Promise<Validation[]> {
+export async function validate(rig: Rig, costs: Costs, say: (line: string) => void): Promise<Validation[]> {
   say('validation: an opening that sells out')
-  const opening = await runOpening(rig, costs, claimsPerSecond * 0.5)
+  const opening = await runOpening(rig, costs, costs.local.claims_per_second * 0.5)
   say('validation: repetitions and polls')
-  const mix = await runMix(rig, costs, claimsPerSecond * 0.2)
+  const mix = await runMix(rig, costs, costs.local.claims_per_second * 0.2)
   say('validation: as much as the machine takes')
   return [...opening, ...mix, ...(await runCapacity(rig, costs))]
 }
@@ -136,9 +131,10 @@ async function runCapacity(rig: Rig, costs: Costs): Promise<Validation[]> {
   const span = await rig.span(() => sendClosed(rig.client, requests, capacityMs))
   expectOnly(span.result, 'ACCEPTED')
   const accepted = count(span.result, 'ACCEPTED')
-  const perCall = accepted / Math.max(1, span.byCommand['xadd'] ?? 1)
-  const free = machineCores - span.others / span.seconds
-  const predicted = (free * 1e6) / usPerClaim(costs, perCall)
   await rig.settled(id, accepted)
+  const perCall = accepted / Math.max(1, span.byCommand['xadd'] ?? 1)
+  const perBatch = accepted / Math.max(1, span.byCommand['xack'] ?? 1)
+  const free = machineCores - span.others / span.seconds
+  const predicted = (free * 1e6) / usPerClaim(costs, perCall, perBatch)
   return [compare('closed loop, 128 connections', 'claims a second', predicted, accepted / span.seconds)]
 }
