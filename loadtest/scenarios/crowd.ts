@@ -6,7 +6,7 @@ import { follow, type Watchers } from './follow.ts'
 import { comesAgainAfter, leavesOpen, tellsNothing, waitBefore } from './patience.ts'
 import type { Act, Plan } from './population.ts'
 import { makeRandom, type Random } from './random.ts'
-import type { Tally } from './tally.ts'
+import { percentileOf, type Tally } from './tally.ts'
 import type { makeTokens } from './tokens.ts'
 import { type Acceptance, makeVisitors, readAcceptance, type Visitor } from './visitor.ts'
 
@@ -22,6 +22,8 @@ export interface CrowdParts {
   campaigns: readonly CrowdCampaign[]
   tally: Tally
   tokens: ReturnType<typeof makeTokens>
+  /** Whoever shows it hears how long the gate took, and how much of that was waiting for the arbiter. */
+  gateToken: string
   /** Makes a login for a user. */
   mintLogin(userId: string): Promise<string>
 }
@@ -39,8 +41,8 @@ const resolveWithinMs = 30_000
 export class Crowd {
   readonly visitors: Visitor[]
   readonly accepted: Acceptance[] = []
-  /** How long acceptances took, ms from when the press was due. */
-  readonly acceptMs: number[] = []
+  /** When acceptances were told, and how long they took from when the press was due. */
+  readonly acceptTimes: { toldAtMs: number; ms: number }[] = []
   /** Repetitions whose answer was not that of the acceptance, byte for byte. */
   mismatches = 0
   /** Bots who were given something. */
@@ -79,6 +81,17 @@ export class Crowd {
       beganAt,
       (i) => presses[i]!.atMs,
       (i, dueAt) => this.#press(this.visitors[presses[i]!.person]!, presses[i]!.act, dueAt),
+    )
+  }
+
+  /** The 99th percentile of what acceptances took that were told up to an instant (ms since the epoch). */
+  acceptP99(untilMs = Number.POSITIVE_INFINITY): number | undefined {
+    const times = this.acceptTimes.filter(({ toldAtMs }) => toldAtMs < untilMs)
+    return (
+      percentileOf(
+        times.map(({ ms }) => ms),
+        99,
+      ) ?? undefined
     )
   }
 
@@ -172,7 +185,8 @@ export class Crowd {
     const ms = performance.now() - dueAt
     tally.answer(code, latencyOf(code, as), ms)
     if (reply !== undefined) tally.size(`claim ${code}`, request, reply)
-    if (code === 'ACCEPTED') this.acceptMs.push(ms)
+    if (code === 'ACCEPTED') this.acceptTimes.push({ toldAtMs: Date.now(), ms })
+    if (reply !== undefined) this.#noteTiming(reply)
     if (reply !== undefined && (code === 'ACCEPTED' || code === 'REPLAYED'))
       this.#take(visitor, id, reply.body, key)
     else if (leavesOpen(code)) {
@@ -189,7 +203,15 @@ export class Crowd {
       'Idempotency-Key': key,
       'Device-Id': visitor.deviceId,
       'CF-Connecting-IP': visitor.person.address,
+      ...(visitor.timed ? { 'Gate-Token': this.#parts.gateToken } : {}),
     })
+  }
+
+  #noteTiming({ head }: Reply): void {
+    const timing = /\r\nserver-timing: ([^\r]*)/i.exec(head)?.[1]
+    if (timing === undefined) return
+    for (const [, name, ms] of timing.matchAll(/(\w+);dur=([\d.]+)/g))
+      this.#parts.tally.time(name === 'total' ? 'in the gate' : 'at the arbiter', Number(ms))
   }
 
   /** An acceptance, first heard or repeated. */

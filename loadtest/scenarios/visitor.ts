@@ -20,12 +20,17 @@ export interface Visitor {
   readonly userId: string
   readonly deviceId: string
   readonly key: string
+  /** Asks the gate how long it took. */
+  readonly timed: boolean
   /** Undefined until it is needed, or fetched. */
   token: string | undefined
   acceptance: Acceptance | undefined
   /** An answer stayed away, or said that nobody knows: what became of the claim is to be asked. */
   unknown: boolean
 }
+
+/** One of so many people is timed inside the gate too. */
+const timedEvery = 20
 
 export function makeVisitors(people: readonly Person[]): Visitor[] {
   const run = randomUUID().slice(0, 8)
@@ -34,6 +39,7 @@ export function makeVisitors(people: readonly Person[]): Visitor[] {
     userId: `visitor-${run}-${i}`,
     deviceId: `device-${run}-${i}`,
     key: randomUUID(),
+    timed: i % timedEvery === 0,
     token: undefined,
     acceptance: undefined,
     unknown: false,

@@ -231,6 +231,7 @@ export class World {
       campaigns,
       tally,
       tokens: this.#tokens,
+      gateToken: this.#options.metricsToken,
       mintLogin: (user) => this.stack.mintLogin({ user }),
     })
   }

@@ -43,6 +43,7 @@ export const buckets: Scenario = {
       accepted_after_sold_out: soldOutAtMs === undefined ? 0 : times.filter((at) => at > soldOutAtMs).length,
       tail_ms: (times.at(-1) ?? 0) - (times[Math.floor(times.length * 0.98)] ?? 0),
       sold_out_told: crowd.soldOutAtMs.size,
+      ...(soldOutAtMs === undefined ? {} : { known_after_ms: soldOutAtMs - (times.at(-1) ?? 0) }),
     })
   },
   judge: (measured) => {
@@ -60,6 +61,7 @@ export const buckets: Scenario = {
         '%',
       ),
       atMost('the last 2 % of coupons took', figures['tail_ms'], 6_000, 'ms'),
+      atMost('from the last coupon to the first SOLD_OUT', figures['known_after_ms'], 3_000, 'ms'),
       atMost('accept p99', latency(measured, 'accept', 'p99_ms'), 90, 'ms'),
     ]
   },

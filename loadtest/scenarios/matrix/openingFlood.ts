@@ -53,6 +53,7 @@ export const openingFlood: Scenario = {
   },
   judge: (measured) => [
     atMost('accept p99', latency(measured, 'accept', 'p99_ms'), 90, 'ms'),
+    atMost('p99 inside the gate', latency(measured, 'in the gate', 'p99_ms'), 60, 'ms'),
     atMost('refuse p99', latency(measured, 'refuse', 'p99_ms'), 90, 'ms'),
     atMost('accepted → told p99', latency(measured, 'deliver', 'p99_ms'), 1_000, 'ms'),
     atMost('arbiter’s script in Redis p99', measured.figures?.['redis_script_p99_us'], 5_000, 'µs'),

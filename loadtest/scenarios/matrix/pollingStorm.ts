@@ -3,7 +3,6 @@ import { untilAtRest } from '../ledgerLooks.ts'
 import { titles } from '../names.ts'
 import type { Scenario } from '../scenario.ts'
 import { storm } from '../storm.ts'
-import { percentileOf } from '../tally.ts'
 import { atLeast, atMost, latency } from '../verdict.ts'
 
 /** Questions for each claim. */
@@ -38,8 +37,8 @@ export const pollingStorm: Scenario = {
       world.flood(second),
     ])
     world.figures['questions_per_claim'] = asked / Math.max(1, second.accepted.length)
-    world.figures['calm_accept_p99_ms'] = percentileOf(first.acceptMs, 99) ?? 0
-    world.figures['storm_accept_p99_ms'] = percentileOf(second.acceptMs, 99) ?? 0
+    world.figures['calm_accept_p99_ms'] = first.acceptP99() ?? 0
+    world.figures['storm_accept_p99_ms'] = second.acceptP99() ?? 0
     world.groupOf = ({ campaignId }) => (campaignId === calm!.id ? 'calm' : 'storm')
   },
   judge: (measured) => {
