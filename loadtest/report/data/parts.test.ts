@@ -23,7 +23,10 @@ describe('a run’s parts', () => {
   test('come together as if one command had made them', () => {
     const files = {
       drills: save('drills.json', sample.drills),
-      sim: [save('sim.json', sample.simulation)],
+      sim: [
+        save('seeds.json', { ...sample.simulation, mutations: [] }),
+        save('bugs.json', sample.simulation),
+      ],
       bench: [save('bench.json', sample.bench)],
       scale: save('scale.json', sample.scale),
       peers: save('peers.json', sample.peers),
@@ -54,13 +57,25 @@ describe('a run’s parts', () => {
     assert.equal(told.drills![0]!.about, 'again and again')
   })
 
-  test('of the simulation may be two files, seeds and planted bugs', () => {
+  test('of the simulation are two files: seeds that ran with a planted bug count for that bug alone', () => {
     const { mutations, ...seeds } = sample.simulation!
-    const files = [
+    const [held, bugs] = [
       save('seeds.json', seeds),
-      save('bugs.json', { seeds: 0, steps: 0, violations: [], mutations }),
+      save('bugs.json', { ...seeds, seeds: 77, steps: 7, mutations }),
     ]
-    assert.deepEqual(gather(save('run.json', emptyRecord()), { sim: files }).simulation, sample.simulation)
+    const run = save('run.json', emptyRecord())
+    for (const sim of [
+      [held, bugs],
+      [bugs, held],
+    ])
+      assert.deepEqual(gather(run, { sim }).simulation, sample.simulation)
+    assert.deepEqual(gather(run, { sim: [bugs] }).simulation, {
+      ...sample.simulation!,
+      seeds: 0,
+      steps: 0,
+      seconds: 0,
+    })
+    assert.deepEqual(gather(save('whole.json', sample), { sim: [bugs] }).simulation, sample.simulation)
   })
 
   test('of one bench suite are known by their figures', () => {

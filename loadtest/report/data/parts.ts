@@ -148,6 +148,7 @@ function drillsOf(value: unknown, file: string, abouts: Abouts): DrillRecord[] {
   }))
 }
 
+/** Of `sim` itself, whose file has either seeds or planted bugs, or of a record that has both. */
 function simulationOf(value: unknown, file: string): SimulationRecord {
   const found = objectIn<SimulationRecord>(value, 'simulation', ['seeds', 'steps', 'violations'], file)
   const told: unknown = found.violations
@@ -156,5 +157,8 @@ function simulationOf(value: unknown, file: string): SimulationRecord {
     : told === 0
       ? []
       : [`${told} violations, not listed`]
-  return { ...found, violations, seconds: found.seconds ?? 0, mutations: found.mutations ?? [] }
+  const whole = { ...found, violations, seconds: found.seconds ?? 0, mutations: found.mutations ?? [] }
+  // Seeds that ran with a planted bug say nothing about the product.
+  const planted = found === value && whole.mutations.length > 0
+  return planted ? { ...whole, seeds: 0, steps: 0, seconds: 0 } : whole
 }
