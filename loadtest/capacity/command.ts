@@ -40,7 +40,7 @@ are compared with these runs: each must be within 25 %.
   --save-costs FILE  writes what was measured
   --json FILE        writes the record; --into FILE merges it into the record of a run
 
-Exit code 1: a prediction was off by more than 25 %, or what is fixed is too few.`
+Exit code 1: a prediction was off by more than 25 %, or a part is over its limit.`
 
 const options = {
   target: { type: 'string', default: '100000' },
