@@ -16,7 +16,7 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
   let users = 0
 
   before(async () => {
-    ;[browser, gate] = await Promise.all([startBrowser(program!), startChallengePage()])
+    ;[browser, gate] = await Promise.all([startBrowser(program!), startChallengePage('challenge')])
   })
   after(async () => {
     await browser?.close()

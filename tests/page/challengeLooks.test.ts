@@ -26,7 +26,7 @@ describe('the check’s looks', { skip: skipWithout(program) }, () => {
 
   before(async () => {
     await mkdir(shots, { recursive: true })
-    ;[browser, gate] = await Promise.all([startBrowser(program!), startChallengePage()])
+    ;[browser, gate] = await Promise.all([startBrowser(program!), startChallengePage('challenge-looks')])
   })
   after(async () => {
     await browser?.close()

@@ -21,12 +21,13 @@ export interface ChallengePage {
 
 export const siteKey = '0x4AAAAAAAexample'
 
-export async function startChallengePage(): Promise<ChallengePage> {
+/** @param name of its folder: files that run side by side have a script of their own each. */
+export async function startChallengePage(name: string): Promise<ChallengePage> {
   const turnstile = new TurnstileDouble()
   const widget = new WidgetDouble(turnstile)
   await Promise.all([turnstile.start(), widget.start()])
   const world = await World.start({
-    config: await configFor(widget.script),
+    config: await configFor(name, widget.script),
     bindings: {
       TURNSTILE_SECRET: turnstile.secret,
       TURNSTILE_SITE_KEY: siteKey,
@@ -52,8 +53,8 @@ export async function startChallengePage(): Promise<ChallengePage> {
 }
 
 /** The repository's settings for a page that was built with this script. The folder stays, so its bundle is kept. */
-async function configFor(script: string): Promise<string> {
-  const folder = join(root, '.tidegate', 'challenge-page')
+async function configFor(name: string, script: string): Promise<string> {
+  const folder = join(root, '.tidegate', `page-${name}`)
   const site = join(folder, 'public')
   await buildSite(site, script)
   const toml = await readFile(join(root, 'wrangler.toml'), 'utf8')
