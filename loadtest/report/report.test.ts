@@ -6,6 +6,7 @@ import { after, before, describe, mock, test } from 'node:test'
 import { runCommand } from '../../stack/run-command.ts'
 import type { RunRecord } from '../record/record.ts'
 import { main } from './command.ts'
+import { compactJson, thinRecord } from './data/thin.ts'
 import { renderReport } from './render.ts'
 import { emptyRecord, hostileRecord, sampleRecord } from './sample.fixture.ts'
 
@@ -41,8 +42,10 @@ describe('the page', () => {
     assert.equal(plots, sample.scenarios.length * 8 + 3)
   })
 
-  test('of ten scenarios with 3,000 samples each is under a megabyte', () => {
+  test('of ten scenarios with 3,000 samples each is under a megabyte, and its data under half of one', () => {
     assert.ok(Buffer.byteLength(page) < 1_000_000, `${Buffer.byteLength(page)} bytes`)
+    const json = Buffer.byteLength(compactJson(thinRecord(sample)))
+    assert.ok(json < 500_000, `${json} bytes`)
   })
 
   test('is the same for the same record', () => {

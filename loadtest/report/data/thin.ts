@@ -21,7 +21,12 @@ function foldOf(name: string): Fold {
   return name.startsWith('remaining') || name.endsWith('_clients') ? last : mean
 }
 
-const round = (value: number) => Math.round(value * 1000) / 1000
+/** To what a plot and a comparison can show; whole numbers stay as they are. */
+function round(value: number): number {
+  const size = Math.abs(value)
+  const fine = size >= 1000 ? 1 : size >= 10 ? 10 : 1000
+  return Math.round(value * fine) / fine
+}
 
 function thinSeries(samples: readonly Sample[], by: number, fold: Fold): Sample[] {
   const thinned: Sample[] = []
