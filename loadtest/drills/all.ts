@@ -1,4 +1,5 @@
 import { compensatorRestarted, pauseUnderLoad } from './campaign.ts'
+import { clockSteppedCore, clockSteppedRedis } from './clock.ts'
 import { coreFrozen, coreKilled } from './core.ts'
 import { redisMemoryLimit, slowDisk } from './disk.ts'
 import type { Drill } from './drill.ts'
@@ -31,5 +32,7 @@ export const drills: readonly Drill[] = [
   identityOff,
   compensatorRestarted,
   pauseUnderLoad,
+  clockSteppedRedis,
+  clockSteppedCore,
   ...networkDrills,
 ]

@@ -19,8 +19,8 @@ export const logTwiceLateGone: Drill = {
     'log entries twice, delivered again, late, and one of two partitions without its consumer group: one coupon each (IS1)',
   async run(world) {
     const core = world.stack.part('core')
-    await world.open(600, { quota: 500, bucketCount: 2 })
-    const flood = world.startFlood()
+    await world.open(1_000, { quota: 900, bucketCount: 2 })
+    const flood = world.startFlood({ atOnce: 8, everyMs: 100 })
     const logs = [0, 1].map((bucket) => `tg:{${world.campaignId}:${bucket}}:log`)
     await world.untilTold(60)
     core.pause()
@@ -40,6 +40,7 @@ export const logTwiceLateGone: Drill = {
     await world.untilTold(flood.told.length + 60)
     await world.withRedis(async (redis) => void (await redis.xgroup('DESTROY', logs[0]!, 'core')))
     world.fault('the group of the other log destroyed, under load')
+    flood.hurry()
     await flood.finish()
     return { copies }
   },

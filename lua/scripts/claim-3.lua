@@ -17,7 +17,7 @@ V voided, E ended, P paused · S not started, E ended · B no lease now · L lim
 O sold out (B while the campaign has stock in other buckets) · B drip or pace · A accepted.
 A user's earlier claims of the same call count like those of earlier calls.
 
-All checks come before the first write, and XADD, the only write whose key was not read before, comes first:
+All checks come before the first write of an acceptance, and XADD, the only write whose key was not read before, comes first:
 an error leaves nothing behind.
 ]]
 local gate_key, users_key, log_key = KEYS[1], KEYS[2], KEYS[3]
@@ -47,8 +47,10 @@ elseif state == 'PAUSED' then closed = 'P'
 elseif now < tonumber(gate[4]) then closed = 'S'
 elseif now >= tonumber(gate[5]) then closed = 'E'
 elseif now >= tonumber(gate[9]) then closed = 'B'
--- The clock stepped back since the lease was given: by this clock it would last for too long.
-elseif gate[15] and now < tonumber(gate[15]) then closed = 'B'
+elseif gate[15] and now < tonumber(gate[15]) then
+  -- The clock stepped back since the lease was given, and would come to it again later: it is over for good.
+  closed, gate[9] = 'B', '0'
+  redis.call('HSET', gate_key, 'lease_until', '0')
 end
 
 -- How many more may be accepted now by drip and pace. 2^53 where there is no such bound.

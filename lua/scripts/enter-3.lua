@@ -27,7 +27,11 @@ elseif state == 'ENDED' then closed = 'E'
 elseif state == 'PAUSED' then closed = 'P'
 elseif now < tonumber(gate[4]) then closed = 'S'
 elseif now >= tonumber(gate[5]) then closed = 'E'
-elseif now >= tonumber(gate[7]) or (gate[8] and now < tonumber(gate[8])) then closed = 'B'
+elseif now >= tonumber(gate[7]) then closed = 'B'
+elseif gate[8] and now < tonumber(gate[8]) then
+  -- As in claim-3: a lease that the clock stepped back from is over.
+  closed, gate[7] = 'B', '0'
+  redis.call('HSET', gate_key, 'lease_until', '0')
 end
 
 local sub = string.sub

@@ -57,6 +57,9 @@ export interface ModelVerdict {
   acceptance?: ModelAcceptance
 }
 
+const isOpen = ({ config }: Gate, nowMs: number): boolean =>
+  config.state === 'ACTIVE' && nowMs >= config.startsAtMs && nowMs < config.endsAtMs
+
 export class BucketModel {
   gate: Gate | undefined
   acceptances: ModelAcceptance[] = []
@@ -95,6 +98,8 @@ export class BucketModel {
   claims(claims: readonly ModelClaim[], nowMs: number): { verdicts: ModelVerdict[]; retryAfterMs: number } {
     const gate = this.gate
     if (!gate) return { verdicts: claims.map(() => ({ letter: 'N' })), retryAfterMs: 1000 }
+    // A clock that stepped back before the lease ends it.
+    if (isOpen(gate, nowMs) && nowMs < gate.leaseUntilMs && nowMs < gate.leaseFromMs) gate.leaseUntilMs = 0
     const accepted: ModelAcceptance[] = []
     let tokens = this.#tokensAt(nowMs)
     const verdicts = claims.map((claim): ModelVerdict => {
@@ -126,7 +131,7 @@ export class BucketModel {
     if (config.state === 'PAUSED') return { letter: 'P' }
     if (nowMs < config.startsAtMs) return { letter: 'S' }
     if (nowMs >= config.endsAtMs) return { letter: 'E' }
-    if (nowMs >= gate.leaseUntilMs || nowMs < gate.leaseFromMs) return { letter: 'B' }
+    if (nowMs >= gate.leaseUntilMs) return { letter: 'B' }
     if (mine.filter((a) => a.state !== 'R').length >= config.perUserLimit) return { letter: 'L' }
     if (this.remaining <= 0) return { letter: gate.final ? 'O' : 'B' }
     if (this.taken >= this.#releasedAt(nowMs)) return { letter: 'B' }
@@ -152,8 +157,7 @@ export class BucketModel {
 
   #retryAfter(gate: Gate, nowMs: number, tokens: number): number {
     const { config } = gate
-    const open = config.state === 'ACTIVE' && nowMs >= config.startsAtMs && nowMs < config.endsAtMs
-    if (open && (nowMs >= gate.leaseUntilMs || nowMs < gate.leaseFromMs)) return 1000
+    if (isOpen(gate, nowMs) && nowMs >= gate.leaseUntilMs) return 1000
     if (this.remaining <= 0) return 200
     const drip = config.drip
     if (drip && this.taken >= this.#releasedAt(nowMs)) {
