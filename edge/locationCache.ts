@@ -16,7 +16,13 @@ export interface LocationCache {
 /** A host that can't exist, so no zone serves these addresses. */
 const host = 'https://tidegate.invalid/'
 
-export function makeLocationCache(cache: () => Cache, log: Log): LocationCache {
+/** What we need of the runtime's cache. */
+interface PlatformCache {
+  match(address: string): Promise<Response | undefined>
+  put(address: string, response: Response): Promise<void>
+}
+
+export function makeLocationCache(cache: () => PlatformCache, log: Log): LocationCache {
   return {
     async get(name) {
       try {
