@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { HttpClient, Reply } from '../traffic/client.ts'
+import type { HttpClient } from '../traffic/client.ts'
 import { arrive, closedLoop } from '../traffic/openLoop.ts'
+import { type Answer, ask, latencyOf, noteTiming } from './answer.ts'
 import { follow, type Watchers } from './follow.ts'
 import { comesAgainAfter, leavesOpen, tellsNothing, waitBefore } from './patience.ts'
 import type { Act, Plan } from './population.ts'
@@ -26,12 +27,6 @@ export interface CrowdParts {
   gateToken: string
   /** Makes a login for a user. */
   mintLogin(userId: string): Promise<string>
-}
-
-interface Answer {
-  code: string
-  body: Record<string, unknown>
-  reply: Reply | undefined
 }
 
 const attemptsMax = 10
@@ -103,7 +98,11 @@ export class Crowd {
 
   /** The same claim again, outside of the run's counts; another answer than before is a mismatch. */
   async repeat(visitor: Visitor): Promise<void> {
-    const { code, reply } = await this.#send(this.#encode(visitor, visitor.key))
+    const { code, reply } = await ask(
+      this.#parts.client,
+      this.#parts.tally,
+      this.#encode(visitor, visitor.key),
+    )
     const same = code === 'REPLAYED' && reply?.body === visitor.acceptance?.body
     // Accepted under the other key of a double tap: this one has no answer of its own.
     const other = code === 'TOKEN_USED' && visitor.person.kind === 'double_tapper'
@@ -180,13 +179,13 @@ export class Crowd {
     const { id } = this.#campaignOf(visitor)
     const request = this.#encode(visitor, key)
     tally.offer()
-    const answer = await this.#send(request)
+    const answer = await ask(this.#parts.client, this.#parts.tally, request)
     const { code, reply } = answer
     const ms = performance.now() - dueAt
     tally.answer(code, latencyOf(code, as), ms)
     if (reply !== undefined) tally.size(`claim ${code}`, request, reply)
     if (code === 'ACCEPTED') this.acceptTimes.push({ toldAtMs: Date.now(), ms })
-    if (reply !== undefined) this.#noteTiming(reply)
+    if (reply !== undefined) noteTiming(tally, reply)
     if (reply !== undefined && (code === 'ACCEPTED' || code === 'REPLAYED'))
       this.#take(visitor, id, reply.body, key)
     else if (leavesOpen(code)) {
@@ -205,13 +204,6 @@ export class Crowd {
       'CF-Connecting-IP': visitor.person.address,
       ...(visitor.timed ? { 'Gate-Token': this.#parts.gateToken } : {}),
     })
-  }
-
-  #noteTiming({ head }: Reply): void {
-    const timing = /\r\nserver-timing: ([^\r]*)/i.exec(head)?.[1]
-    if (timing === undefined) return
-    for (const [, name, ms] of timing.matchAll(/(\w+);dur=([\d.]+)/g))
-      this.#parts.tally.time(name === 'total' ? 'in the gate' : 'at the arbiter', Number(ms))
   }
 
   /** An acceptance, first heard or repeated. */
@@ -237,7 +229,7 @@ export class Crowd {
         'CF-Connecting-IP': visitor.person.address,
       })
       tally.offer()
-      const { code, body, reply } = await this.#send(request)
+      const { code, body, reply } = await ask(this.#parts.client, this.#parts.tally, request)
       tally.answer(code, 'token', performance.now() - dueAt)
       if (reply !== undefined) tally.size('token', request, reply)
       visitor.token = body['claim_token'] as string | undefined
@@ -255,7 +247,9 @@ export class Crowd {
     const { client, tally } = this.#parts
     const path = `/v1/campaigns/${this.#campaignOf(visitor).id}/claim-tokens`
     tally.offer()
-    const { code } = await this.#send(
+    const { code } = await ask(
+      this.#parts.client,
+      this.#parts.tally,
       client.encode('POST', path, {
         'Device-Id': visitor.deviceId,
         'CF-Connecting-IP': visitor.person.address,
@@ -263,26 +257,6 @@ export class Crowd {
     )
     tally.answer(code, 'bot', performance.now() - dueAt)
     if (code === 'TOKEN_ISSUED') this.fooled++
-  }
-
-  async #send(request: Buffer): Promise<Answer> {
-    let reply: Reply
-    try {
-      reply = await this.#parts.client.send(request)
-    } catch {
-      return { code: 'no answer', body: {}, reply: undefined }
-    }
-    const body = parse(reply.body)
-    if (reply.status === 201) return { code: 'TOKEN_ISSUED', body, reply }
-    if (reply.status === 202) {
-      const code = /\r\nidempotency-replayed: *true/i.test(reply.head) ? 'REPLAYED' : 'ACCEPTED'
-      // Of these only the text is used: thousands of bodies need not be read twice.
-      return { code, body: {}, reply }
-    }
-    const code = typeof body['code'] === 'string' ? body['code'] : `HTTP ${reply.status}`
-    if (body['code'] === undefined || (reply.status >= 500 && reply.status !== 503))
-      this.#parts.tally.wrong.add(`${reply.status} ${reply.body.slice(0, 160)}`)
-    return { code, body, reply }
   }
 
   #campaignOf(visitor: Visitor): CrowdCampaign {
@@ -293,20 +267,5 @@ export class Crowd {
     const { id: campaignId, bucketCount } = this.#campaignOf(visitor)
     const { userId, deviceId } = visitor
     return this.#parts.tokens({ campaignId, bucketCount, userId, deviceId, kind })
-  }
-}
-
-function latencyOf(code: string, as: string): string {
-  if (code === 'ACCEPTED') return 'accept'
-  if (code === 'REPLAYED') return 'replay'
-  return comesAgainAfter(code) ? 'retry later' : as
-}
-
-function parse(text: string): Record<string, unknown> {
-  if (text.startsWith('{"request_id"')) return {}
-  try {
-    return JSON.parse(text) as Record<string, unknown>
-  } catch {
-    return {}
   }
 }

@@ -1,11 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { audit } from '../audit/audit.ts'
 import { closedLoop } from '../traffic/openLoop.ts'
+import type { Crowd } from './crowd.ts'
 import { type Delivery, deliveryLatencies, deliveryLine, readDeliveries } from './deliveries.ts'
 import { settledIds, untilAtRest, untilLeased } from './ledgerLooks.ts'
 import { presentReceipts } from './receipts.ts'
 import type { Load, Scenario } from './scenario.ts'
-import { readStore, splitCommands } from './usage.ts'
+import { splitCommands } from './usage.ts'
 import type { Measured } from './verdict.ts'
 import type { Acceptance } from './visitor.ts'
 import type { World } from './world.ts'
@@ -17,8 +18,65 @@ const replaysChecked = 100
 
 /** Waits until all is over, and reads what came of it. */
 export async function measure(scenario: Scenario, world: World, load: Load): Promise<Measured> {
-  const { sampler, before } = world
+  const { sampler, before, tally, crowds } = world
   if (sampler === undefined || before === undefined) throw new Error(`${scenario.name} never began`)
+  const { unknownLeft, accepted, lost } = await settle(scenario, world)
+  await sampler.stop()
+  const seconds = (performance.now() - before.at) / 1000
+  const counters = await world.counters()
+  const store = await world.readStore()
+  const cpu = world.cpu.seconds()
+  await checkReplays(world, accepted, new Set(lost.map(({ requestId }) => requestId)))
+  await auditAll(world, accepted)
+  const ids = world.campaigns.map(({ id }) => id)
+  // Who came before the run is audited, and not measured.
+  const deliveries = (await readDeliveries(world.sql, ids)).filter(
+    ({ acceptedAtMs }) => acceptedAtMs >= sampler.startedAtMs,
+  )
+  const commands = splitCommands(before.counters, counters, sampler.commandsSent)
+  const work = {
+    calls: counters.calls - before.counters.calls,
+    claims: counters.claims - before.counters.claims,
+    transactions: counters.transactions - before.counters.transactions,
+  }
+  const sum = (of: (crowd: Crowd) => number) => crowds.reduce((all, crowd) => all + of(crowd), 0)
+  const [mismatches, fooled] = [sum((crowd) => crowd.mismatches), sum((crowd) => crowd.fooled)]
+  return {
+    ...{ name: scenario.name, title: scenario.title, about: scenario.about },
+    settings: settingsOf(load, world),
+    seconds: round(seconds),
+    distribution: world.distribution,
+    sizes: tally.sizes,
+    timeline: timelineOf(world, deliveries),
+    latencies: [...tally.records(), ...deliveryLatencies(deliveries, world.groupOf)].sort((a, b) =>
+      a.name.localeCompare(b.name),
+    ),
+    ...{ offered: tally.offered, answered: tally.answered, codes: tally.codes },
+    funnel: funnelOf(world, work, deliveries.length),
+    commands,
+    cpu_seconds: cpu,
+    figures: rounded({
+      ...world.figures,
+      ...world.look?.(deliveries),
+      ...store.scriptUs,
+      unknown_outcomes: sum((crowd) => crowd.unknowns),
+      unknown_left: unknownLeft,
+      undelivered: (await undecided(world, accepted)).length,
+      replays_that_differ: mismatches,
+      bots_served: fooled,
+      claims_per_call: work.claims / Math.max(1, work.calls),
+      edge_commands_per_request: commands.edge / Math.max(1, tally.offered),
+      claims_per_transaction: deliveries.length / Math.max(1, work.transactions),
+      // Of a Redis that was started anew, the counter began anew too.
+      redis_cpu_seconds: store.cpuSeconds - (store.cpuSeconds >= before.redisCpu ? before.redisCpu : 0),
+      lost_with_redis: scenario.losesAcceptances ? lost.length : 0,
+    }),
+    violations: violationsOf(world, mismatches, fooled),
+  }
+}
+
+/** Until everybody knows, everything is delivered, and whatever Redis lost is made good. */
+async function settle(scenario: Scenario, world: World) {
   world.progress('waiting until everything is settled')
   await untilLeased(world.redis, world.campaigns, leaseWithinMs)
   let unknownLeft = 0
@@ -31,72 +89,23 @@ export async function measure(scenario: Scenario, world: World, load: Load): Pro
   const lost = await undecided(world, accepted)
   if (scenario.losesAcceptances) await honour(world, lost)
   await untilAllTold(world)
-  await sampler.stop()
-  const seconds = (performance.now() - before.at) / 1000
-  const counters = await world.counters()
-  const store = await readStore(world.redis)
-  // Of a Redis that was started anew, the counter began anew too.
-  const redisCpu = store.cpuSeconds >= before.redisCpu ? store.cpuSeconds - before.redisCpu : store.cpuSeconds
-  const cpu = world.cpu.seconds()
-  await checkReplays(world, accepted, new Set(lost.map(({ requestId }) => requestId)))
-  await auditAll(world, accepted)
-  const ids = world.campaigns.map(({ id }) => id)
-  const deliveries = await readDeliveries(world.sql, ids)
-  const undelivered = (await undecided(world, accepted)).length
-  const commands = splitCommands(before.counters, counters, sampler.commandsSent)
-  const { tally, crowds, figures } = world
-  const sum = (of: (crowd: (typeof crowds)[number]) => number) =>
-    crowds.reduce((all, crowd) => all + of(crowd), 0)
-  const calls = counters.calls - before.counters.calls
-  const claims = counters.claims - before.counters.claims
-  const transactions = counters.transactions - before.counters.transactions
-  return {
-    name: scenario.name,
-    title: scenario.title,
-    about: scenario.about,
-    settings: settingsOf(load, world),
-    seconds: round(seconds),
-    distribution: world.distribution,
-    sizes: tally.sizes,
-    timeline: timelineOf(world, deliveries),
-    latencies: [...tally.records(), ...deliveryLatencies(deliveries, world.groupOf)].sort((a, b) =>
-      a.name.localeCompare(b.name),
-    ),
-    offered: tally.offered,
-    answered: tally.answered,
-    codes: tally.codes,
-    funnel: [
-      { stage: 'requests offered', count: tally.offered },
-      { stage: 'answered', count: tally.answered },
-      { stage: 'reached the arbiter', count: claims },
-      { stage: 'arbitration calls', count: calls },
-      { stage: 'accepted', count: tally.codes['ACCEPTED'] ?? 0 },
-      { stage: 'Postgres transactions', count: transactions },
-      { stage: 'coupons told', count: deliveries.length },
-    ],
-    commands,
-    cpu_seconds: cpu,
-    figures: rounded({
-      ...figures,
-      ...world.look?.(deliveries),
-      ...store.scriptUs,
-      unknown_outcomes: sum((crowd) => crowd.unknowns),
-      unknown_left: unknownLeft,
-      undelivered,
-      replays_that_differ: sum((crowd) => crowd.mismatches),
-      bots_served: sum((crowd) => crowd.fooled),
-      claims_per_call: round(claims / Math.max(1, calls)),
-      edge_commands_per_request: round(commands.edge / Math.max(1, tally.offered)),
-      claims_per_transaction: round(deliveries.length / Math.max(1, transactions)),
-      redis_cpu_seconds: round(redisCpu),
-      lost_with_redis: scenario.losesAcceptances ? lost.length : 0,
-    }),
-    violations: violationsOf(
-      world,
-      sum((crowd) => crowd.mismatches),
-      sum((crowd) => crowd.fooled),
-    ),
-  }
+  return { unknownLeft, accepted, lost }
+}
+
+function funnelOf(
+  { tally }: World,
+  work: { calls: number; claims: number; transactions: number },
+  told: number,
+): Measured['funnel'] {
+  return [
+    { stage: 'requests offered', count: tally.offered },
+    { stage: 'answered', count: tally.answered },
+    { stage: 'reached the arbiter', count: work.claims },
+    { stage: 'arbitration calls', count: work.calls },
+    { stage: 'accepted', count: tally.codes['ACCEPTED'] ?? 0 },
+    { stage: 'Postgres transactions', count: work.transactions },
+    { stage: 'coupons told', count: told },
+  ]
 }
 
 function settingsOf(load: Load, world: World): Measured['settings'] {
