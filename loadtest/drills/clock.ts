@@ -61,9 +61,12 @@ function changer(world: World, whose: string): Step {
 }
 
 /** The clock jumps before the start, and everyone presses: nothing may be accepted until the start by true time. */
-async function aheadBeforeTheStart(step: Step, startsAtMs: number): Promise<void> {
+async function aheadBeforeTheStart(world: World, step: Step, startsAtMs: number): Promise<void> {
   if (steadyNowMs() > startsAtMs - 3_000) throw new Error('this machine is too busy: the start came too soon')
   step(hourS)
+  await until(() => steadyNowMs() > startsAtMs - 100, 'the start does not come', 60_000)
+  const early = world.flood!.told.length
+  if (early > 0) world.violations.push(`${early} claims were accepted before the start`)
   await until(() => steadyNowMs() > startsAtMs + 1_000, 'the start does not come', 60_000)
   step(0)
 }
@@ -115,7 +118,7 @@ export const clockSteppedRedis: Drill = {
     await world.open(1_300, { quota: 1_200, startsAtMs, endsAtMs: startsAtMs + 3 * hourS * 1_000 })
     const flood = world.startFlood({ atOnce: 8, everyMs: 150, again })
     try {
-      await aheadBeforeTheStart(step, startsAtMs)
+      await aheadBeforeTheStart(world, step, startsAtMs)
       await world.untilTold(40)
       await backInALease(world, step, startsAtMs)
       await world.untilTold(flood.told.length + 40)
