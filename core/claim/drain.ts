@@ -278,22 +278,6 @@ export function startDrain(deps: DrainDeps, options: DrainOptions = {}): Drain {
   return new Drain(deps, options)
 }
 
-/** One for each store: when a store is away, the others' claims go on. */
-export function startDrains(
-  deps: DrainDeps,
-  options: Omit<DrainOptions, 'store'> = {},
-): Pick<Drain, 'nudge' | 'stop'> {
-  const drains = deps.stores.all.map((store) => new Drain(deps, { ...options, store }))
-  return {
-    nudge() {
-      for (const drain of drains) drain.nudge()
-    },
-    async stop() {
-      await Promise.all(drains.map((drain) => drain.stop()))
-    },
-  }
-}
-
 function entryKey(bucket: Bucket, entryId: string): string {
   return `${logKey(bucket)} ${entryId}`
 }

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { gateKey } from '../../lua/keys.ts'
 import { renewLease } from '../../lua/stock.ts'
 import { limits } from '../../schema/limits.ts'
 import { reconcileGates } from '../campaigns/gates.ts'
@@ -13,6 +12,7 @@ import { type Incarnation, isSameLife, readIncarnation } from './incarnation.ts'
 import { type Lag, readLag } from './lag.ts'
 import { areApart, isRecoverable, type Loss, reasonToWithhold } from './lease.ts'
 import { type GuardianMetrics, guardianMetrics } from './metrics.ts'
+import { byServer, type Server } from './servers.ts'
 import {
   type BucketView,
   believe,
@@ -34,14 +34,6 @@ export interface GuardianOptions {
    * @returns whether it is to be checked again now.
    */
   recover?(bucket: PrimedBucket, loss: Loss): Promise<boolean>
-}
-
-/** A server of a store, with the buckets that it has now. */
-interface Server {
-  /** For the log: the store and the address. */
-  readonly name: string
-  readonly node: StoreNode
-  readonly buckets: Watched[]
 }
 
 /** Buckets looked at together: they share a connection with everyone else. */
@@ -117,7 +109,7 @@ export class Guardian implements Running {
       this.#reconciling = undefined
     })
     const all = [...this.#watched.values()]
-    const servers = this.#byServer(all)
+    const servers = this.#serversOf(all)
     // Each by itself: a server that is away takes the leases of its own buckets only.
     const lives = await Promise.all(servers.map((server) => this.#meet(server)))
     this.#checking ??= this.#check().finally(() => {
@@ -134,21 +126,8 @@ export class Guardian implements Running {
     this.#metrics.oldestSeconds.set(known.reduce((most, { oldestMs }) => Math.max(most, oldestMs), 0) / 1000)
   }
 
-  /** Who has which buckets now; a bucket that nobody is known to serve gets no lease. */
-  #byServer(all: readonly Watched[]): Server[] {
-    const servers = new Map<StoreNode, Server>()
-    for (const one of all)
-      try {
-        const store = this.#deps.stores.of(one.bucket.campaignId)
-        const node = store.nodeOf(gateKey(one.bucket))
-        const server = servers.get(node)
-        if (server === undefined)
-          servers.set(node, { name: `${store.name} ${node.address}`, node, buckets: [one] })
-        else server.buckets.push(one)
-      } catch (error) {
-        this.#withhold(one, 'redis_away', error)
-      }
-    return [...servers.values()]
+  #serversOf(all: readonly Watched[]): Server[] {
+    return byServer(this.#deps.stores, all, (one, error) => this.#withhold(one, 'redis_away', error))
   }
 
   /** Which life the server is in; undefined, and its buckets get no lease, when it doesn't answer. */
@@ -216,7 +195,7 @@ export class Guardian implements Running {
       one.checkDueAt = now + checkAgainMs
       if (one.stranded !== undefined) one.stranded.checked = true
     }
-    for (const { buckets } of this.#byServer(due)) await this.#checkOn(buckets)
+    for (const { buckets } of this.#serversOf(due)) await this.#checkOn(buckets)
   }
 
   /** Buckets of one server: one that is away keeps no other's from being checked. */

@@ -12,7 +12,7 @@ import {
   freshDatabase,
   freshRedis,
 } from '../../stack/testing.ts'
-import { startDrains } from '../claim/drain.ts'
+import { startDrains } from '../claim/drains.ts'
 import { claimFor, type Ground, openCampaign, openGround, people } from '../claim/testing.ts'
 import { startGuardian } from '../guardian/guardian.ts'
 import { makeRig, type Rig } from '../rig.test.ts'

@@ -1,7 +1,7 @@
 import postgres from 'postgres'
 import type { Stack } from '../../stack/stack.ts'
 import { audit } from '../audit/audit.ts'
-import { billedCommands } from '../measure/billing.ts'
+import { readBill } from '../measure/billing.ts'
 import type { ScaleRecord } from '../record/record.ts'
 import { openCampaign } from '../traffic/campaign.ts'
 import { HttpClient } from '../traffic/client.ts'
@@ -56,7 +56,7 @@ export async function runSetup(stack: Stack, setup: Setup, options: RunOptions):
     const settled = () => waitSettled(sql, told, (n) => options.progress(`${setup.name}: delivered ${n}`))
     await settled()
 
-    const billedBefore = await billedCommands(stack)
+    const billBefore = await readBill(stack)
     const before = lookAtCpu(stack)
     const claimed = take(
       await claimAll(
@@ -68,10 +68,13 @@ export async function runSetup(stack: Stack, setup: Setup, options: RunOptions):
     const use = cpuBetween(before, lookAtCpu(stack))
     await settled()
     const deliveredSeconds = (performance.now() - before.at) / 1_000
-    const billed = (await billedCommands(stack)) - billedBefore
+    const bill = await readBill(stack)
+    const billed = bill.billed_commands - billBefore.billed_commands
+    // Only the edge comes through the gateways, and it sends little else than calls of claims.
+    const calls = bill.commands_sent - billBefore.commands_sent
     await options.meddle?.(opened.map(({ campaignId }) => campaignId))
     const violations = await judge(stack, opened, told, claimed)
-    return record(setup, stack, { claimed, use, deliveredSeconds, billed, violations })
+    return record(setup, { claimed, use, deliveredSeconds, billed, calls, violations })
   } finally {
     for (const client of clients) client.close()
     await sql.end({ timeout: 5 })
@@ -155,11 +158,12 @@ interface Measured {
   readonly use: CpuUse
   readonly deliveredSeconds: number
   readonly billed: number
+  readonly calls: number
   readonly violations: string[]
 }
 
-function record(setup: Setup, stack: Stack, measured: Measured): ScaleRecord {
-  const { claimed, use, deliveredSeconds, billed, violations } = measured
+function record(setup: Setup, measured: Measured): ScaleRecord {
+  const { claimed, use, deliveredSeconds, billed, calls, violations } = measured
   const count = claimed.accepted.length
   const { cluster, stores = [], cores = 1, workers = 1 } = setup.stack
   const again = Object.values(claimed.again).reduce((sum, n) => sum + n, 0)
@@ -175,7 +179,7 @@ function record(setup: Setup, stack: Stack, measured: Measured): ScaleRecord {
         (stores.length ? ` and ${stores.length}` : ''),
       cores,
       workers,
-      worker_addresses: stack.scaled.edges.length,
+      claims_per_call: round(count / Math.max(1, calls), 1),
       asked_again: again,
       ...Object.fromEntries(shares),
       ...(use.machine === undefined ? {} : { cpus_machine: round(use.machine, 2) }),
