@@ -192,6 +192,16 @@ describe('the guardian', () => {
     })
   })
 
+  it('gives no lease to a Redis that forgot a configuration which it had confirmed, as a resumption', async () => {
+    const bucket = await openWithoutLease(ground)
+    await withGuardian(ground, () => untilLeased(ground, bucket).then(() => undefined))
+    await ground.sql`UPDATE campaigns SET config_version = 2 WHERE campaign_id = ${bucket.campaignId}`
+    await ground.sql`UPDATE buckets SET config_version = 2 WHERE campaign_id = ${bucket.campaignId}`
+    await withGuardian(ground, async () => {
+      await untilWithheld(ground, bucket, 'redis_forgot')
+    })
+  })
+
   it('gives no lease to a bucket whose gate is gone (case-H10)', async () => {
     const bucket = await openWithoutLease(ground)
     await withGuardian(ground, async () => {

@@ -44,6 +44,8 @@ interface Logged {
 
 /** What the ledger knows of a bucket beside its claims. */
 interface Promised {
+  /** The newest that the gate has confirmed. */
+  configVersion: number
   /** Compensations that Redis has carried out. */
   returned: number
   /** With the transfers that the gate did and the ledger has not recorded yet. */
@@ -93,7 +95,7 @@ function compareStock(
   return db.admin.transaction(async (tx) => {
     await tx`SELECT set_config('lock_timeout', ${String(rowWaitMs)}, true)`
     const [row] = await tx<Omit<Promised, 'ahead'>[]>`
-      SELECT b.allocated, (
+      SELECT b.allocated, b.config_version AS "configVersion", (
           SELECT count(*) FROM compensations k WHERE k.campaign_id = b.campaign_id AND k.bucket = b.bucket
             AND k.state IN ('APPLIED', 'CLOSED')
         ) AS returned
@@ -108,7 +110,8 @@ function compareStock(
     const done = ids.length === 0 ? [] : await stores.of(campaignId).client.hmget(movesKey(bucket), ...ids)
     const unrecorded = done.reduce((sum, move) => sum + Number(move ?? 0), 0)
     const ahead = shot === undefined ? undefined : await entryAhead(tx, runner, bucket, shot.watermark)
-    return [shot, { returned: row?.returned ?? 0, allocated: (row?.allocated ?? 0) + unrecorded, ahead }]
+    const { returned = 0, allocated = 0, configVersion = 0 } = row ?? {}
+    return [shot, { returned, allocated: allocated + unrecorded, configVersion, ahead }]
   })
 }
 
@@ -158,6 +161,8 @@ function judge(
     return broken(
       `allocated ${shot.allocated} is not remaining ${shot.remaining} + accepted ${shot.accepted} − returned ${shot.returned}`,
     )
+  if (shot.configVersion < promised.configVersion)
+    return forgot(`Redis has configuration ${shot.configVersion}, it had confirmed ${promised.configVersion}`)
   if (bucket.ballot) return { holds: true }
   if (shot.entries > entriesMax)
     return { holds: false, why: 'backlog', detail: `${shot.entries} entries must be drained first` }
