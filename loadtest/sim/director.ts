@@ -14,6 +14,8 @@ const restWithinMs = 60_000
 const reachesWithinMs = 60_000
 /** The guardian rebuilds what it can within this, or logs that it can't. */
 const healsWithinMs = 15_000
+/** What Redis does not say is found by the check that comes every 15 s, and believed the second time. */
+const noticesWithinMs = 30_000
 
 export class Director {
   readonly #town: Town
@@ -55,8 +57,10 @@ export class Director {
 
   /** What the guardian does not heal by itself is an operator's: see `Town.rebuild`. */
   async #rebuildIfNobodyDoes(deadlineMs: number): Promise<void> {
-    const { scheduler } = this.#town
+    const { plan, scheduler } = this.#town
     if (this.#server.losses === 0) return
+    const unseen = plan.happenings.some((one) => one.kind === 'rewind' && !one.seen)
+    if (unseen) await scheduler.sleep(noticesWithinMs)
     const untilMs = scheduler.elapsedMs + healsWithinMs
     for (;;) {
       const { state, bucketCount } = await this.#ledger()

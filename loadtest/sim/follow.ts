@@ -7,6 +7,8 @@ import type { Town } from './town.ts'
 /** How a client waits for its result: by a stream of events, by asking, or not at all until much later. */
 export type Manner = 'listens' | 'asks' | 'leaves'
 
+const statuses = new Set(['PROCESSING', 'REVIEW', 'DELIVERED', 'REJECTED'])
+
 /** One client that waits for what becomes of its acceptance. */
 export class Follow {
   readonly acceptance: Acceptance
@@ -32,19 +34,27 @@ export class Follow {
   /** Registers first and looks then, as a stream does: nothing can fall in between. */
   async #listen(): Promise<void> {
     const { scheduler } = this.#town
-    while (this.final === undefined) {
+    while (this.final === undefined && !this.#town.isOver) {
       const core = this.#town.someCore()
       if (core === undefined) {
         await scheduler.sleep(300)
         continue
       }
       const { userId } = this.acceptance
-      core.hub.follow({ userId, hear: (event) => this.#hear(event) })
-      this.listeningAt = core
-      await this.ask(core)
-      while (core.process.alive && this.final === undefined && !this.#town.isOver) await scheduler.sleep(500)
-      if (this.#town.isOver) return
-      this.listeningAt = undefined
+      const follower = { userId, hear: (event: OutboxEvent) => this.#hear(event) }
+      core.hub.follow(follower)
+      const said = await this.ask(core)
+      if (statuses.has(said)) {
+        this.listeningAt = core
+        while (core.process.alive && this.final === undefined && !this.#town.isOver)
+          await scheduler.sleep(500)
+        this.listeningAt = this.#town.isOver ? core : undefined
+      } else {
+        // The stream was refused: there is none, and its client comes again.
+        core.hub.unfollow(follower)
+        if (said === 'CLAIM_NOT_FOUND') await this.present(core)
+        await scheduler.sleep(500)
+      }
     }
   }
 
