@@ -38,7 +38,7 @@ const spoiled: Drill = {
     await world.untilAtRest()
     const [first, second, third] = flood.told
     await world.sql`DELETE FROM coupons WHERE request_id = ${first!.requestId}::uuid`
-    await world.sql`UPDATE claims SET status = 'PROCESSING' WHERE request_id = ${second!.requestId}::uuid`
+    await world.sql`UPDATE claims SET status = 'PROCESSING', coupon_id = NULL WHERE request_id = ${second!.requestId}::uuid`
     await world.withRedis(async (redis) => {
       await redis.hdel(`tg:{${world.campaignId}:0}:users`, third!.userId)
     })
