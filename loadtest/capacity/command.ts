@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { startStack } from '../../stack/stack.ts'
+import { startPatiently } from '../measure/patientStart.ts'
 import type { CapacityRecord } from '../record/record.ts'
 import { mergeInto, writeJson } from '../record/store.ts'
 import { type Costs, parseCosts, unitMeanings } from './costs.ts'
@@ -147,7 +147,7 @@ async function measureAndValidate(progress: (line: string) => void): Promise<Kno
   mkdirSync(home, { recursive: true, mode: 0o711 })
   const dir = join(home, `capacity-${process.pid}`)
   progress('starting Postgres, Redis, gateway, core and worker')
-  const stack = await startStack({ dir, home })
+  const stack = await startPatiently({ dir, home })
   const rig = new Rig(stack)
   try {
     const costs = await measureCosts(rig, progress)

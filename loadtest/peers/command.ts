@@ -19,7 +19,7 @@ second of Redis' file. Afterwards: what clients were told beside what exists.
 ${designs.map(({ name, about }) => `  ${name.padEnd(20)} ${about}`).join('\n')}
   ${'tidegate'.padEnd(20)} ours, the whole stack
 
-  --kills N     kills of the answering process (5); consumers are killed 2 times, stores once
+  --kills N     kills of the answering process (5); consumers are killed 2 times, stores once; fewer where time runs out
   --seconds S   of each throughput measurement (3)
   --seed N      of the kills' instants (any)
   --json FILE   writes the records

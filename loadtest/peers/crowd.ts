@@ -17,19 +17,21 @@ export interface CrowdWish {
   /** Of the same users under another key; sent by every twentieth user as well. */
   readonly others: readonly Press[]
   readonly perSecond: number
+  /** How long a user goes on pressing without a final word. */
+  readonly patienceMs: number
   hear(press: Press, reply: Reply): Heard
 }
 
 export interface CrowdResult {
   readonly promised: ReadonlySet<string>
-  readonly yes: number
+  /** When each yes was heard, in order (performance.now() scale). */
+  readonly yesAt: readonly number[]
   readonly no: number
   /** Presses without a final answer in time. */
   readonly unanswered: number
 }
 
 const againMs = 150
-const patienceMs = 20_000
 const secondPressMs = 40
 const repeaterEvery = 10
 
@@ -39,16 +41,20 @@ const repeaterEvery = 10
  */
 export async function sendCrowd(client: HttpClient, wish: CrowdWish): Promise<CrowdResult> {
   const promised = new Set<string>()
-  const counts = { yes: 0, no: 0, unanswered: 0 }
+  const yesAt: number[] = []
+  const counts = { no: 0, unanswered: 0 }
   const press = async (one: Press) => {
-    const until = Date.now() + patienceMs
+    const until = Date.now() + wish.patienceMs
     for (;;) {
       const heard = await client.send(one.request).then(
         (reply) => wish.hear(one, reply),
         (): Heard => 'again',
       )
-      if (heard === 'yes') promised.add(one.userId)
-      if (heard !== 'again') return void counts[heard]++
+      if (heard === 'yes') {
+        promised.add(one.userId)
+        return void yesAt.push(performance.now())
+      }
+      if (heard === 'no') return void counts.no++
       if (Date.now() > until) return void counts.unanswered++
       await pause(againMs * (0.5 + Math.random()))
     }
@@ -60,5 +66,5 @@ export async function sendCrowd(client: HttpClient, wish: CrowdWish): Promise<Cr
     if (i % (2 * repeaterEvery) === 1) more.push(pause(secondPressMs).then(() => press(wish.others[i]!)))
     await Promise.all([first, ...more])
   })
-  return { promised, ...counts }
+  return { promised, yesAt, ...counts }
 }

@@ -16,7 +16,7 @@ before(async () => {
 })
 after(() => stack.stop())
 
-const shape = { users: 240, quota: 160, perSecond: 240, fromMs: 500, toMs: 600 }
+const shape = { users: 240, quota: 160, perSecond: 240, fromMs: 500, toMs: 600, patienceMs: 15_000 }
 
 test('a killed front of the Postgres-only design costs nobody a coupon', async () => {
   const peer = new Peer(postgresOnly, stack)

@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Stack, startStack } from '../../stack/stack.ts'
+import type { Stack } from '../../stack/stack.ts'
+import { startPatiently } from '../measure/patientStart.ts'
 import type { PeerRecord } from '../record/record.ts'
 import { sum } from './auditor.ts'
 import type { Contestant, KillKind } from './contestant.ts'
@@ -23,7 +24,10 @@ export interface PeersWish {
   progress(line: string): void
 }
 
-/** Runs all that take part, one after the other, on stacks of their own. The shortest of each kind's words: a row. */
+/** After this, each further kind of kill is done once only, so that the whole comparison stays within minutes. */
+const budgetMs = 35_000
+
+/** Runs all that take part, one after the other: the peers on one stack's stores, ours as a stack of its own. */
 export async function runPeers(wish: PeersWish, home: string): Promise<PeerRecord[]> {
   const records: PeerRecord[] = []
   if (wish.designs.length > 0) {
@@ -46,7 +50,7 @@ async function withStack(
 ): Promise<void> {
   mkdirSync(home, { recursive: true, mode: 0o711 })
   const dir = join(home, `peers-${name}-${process.pid}`)
-  const stack = await startStack({ dir, home, ...(only === undefined ? {} : { only }) })
+  const stack = await startPatiently({ dir, home, ...(only === undefined ? {} : { only }) })
   try {
     await work(stack)
   } finally {
@@ -57,11 +61,12 @@ async function withStack(
 
 async function runOne(contestant: Contestant, wish: PeersWish): Promise<PeerRecord> {
   wish.progress(`${contestant.name}: throughput`)
+  const ends = performance.now() + budgetMs
   try {
     const throughput = await measureThroughput(contestant, wish.seconds)
     const rounds: Round[] = []
     for (const kind of contestant.kinds) {
-      for (let i = 1; i <= wish.times[kind]; i++) {
+      for (let i = 1; i <= wish.times[kind] && (i === 1 || performance.now() < ends); i++) {
         wish.progress(`${contestant.name}: ${kind} killed ${i}/${wish.times[kind]}`)
         rounds.push(await runRound(contestant, kind, wish.random))
       }
@@ -71,7 +76,7 @@ async function runOne(contestant: Contestant, wish: PeersWish): Promise<PeerReco
     for (const kill of record.kills ?? [])
       wish.say(
         `    ${kill.kind.padEnd(9)} × ${kill.times}: oversold ${kill.oversold}, lost ${kill.lost}, ` +
-          `doubled ${kill.doubled}, stranded ${kill.stranded} (${kill.promised} promised, ${kill.coupons} coupons` +
+          `doubled ${kill.doubled}, stranded ${kill.stranded} (${kill.promised} promised, ${kill.coupons} coupons, silent for ${kill.outage_ms} ms` +
           `${kill.unanswered > 0 ? `, ${kill.unanswered} unanswered` : ''})`,
       )
     return record
@@ -102,6 +107,7 @@ function recordOf(contestant: Contestant, throughput: Throughput, rounds: readon
       withdrawn: some.reduce((n, round) => n + round.withdrawn, 0),
       unanswered: some.reduce((n, round) => n + round.unanswered, 0),
       coupons: some.reduce((n, round) => n + round.coupons, 0),
+      outage_ms: Math.max(...some.map((round) => round.outageMs)),
     }))
   const withdrawn = kills.reduce((n, kill) => n + kill.withdrawn, 0)
   const unanswered = kills.reduce((n, kill) => n + kill.unanswered, 0)
