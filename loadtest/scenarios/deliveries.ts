@@ -37,15 +37,17 @@ export function deliveryLatencies(
   deliveries: readonly Delivery[],
   groupOf?: (delivery: Delivery) => string | undefined,
 ): LatencyRecord[] {
-  const all = new Map<string, Latencies>([['deliver', new Latencies()]])
+  const all = new Map<string, Latencies>()
+  const record = (name: string, ms: number) => {
+    const latencies = all.get(name) ?? new Latencies()
+    all.set(name, latencies)
+    latencies.record(ms)
+  }
   for (const delivery of deliveries) {
     const ms = Math.max(0, delivery.publishedAtMs - delivery.acceptedAtMs)
-    all.get('deliver')!.record(ms)
+    record('deliver', ms)
     const group = groupOf?.(delivery)
-    if (group === undefined) continue
-    const latencies = all.get(`deliver ${group}`) ?? new Latencies()
-    all.set(`deliver ${group}`, latencies)
-    latencies.record(ms)
+    if (group !== undefined) record(`deliver ${group}`, ms)
   }
   return [...all].map(([name, latencies]) => recordOf(name, latencies))
 }

@@ -1,4 +1,5 @@
-import { ramp } from '../arrivals.ts'
+import { limits } from '../../../schema/limits.ts'
+import { meanOf, ramp } from '../arrivals.ts'
 import { titles } from '../names.ts'
 import type { Scenario } from '../scenario.ts'
 import { atLeast, atMost, latency, none } from '../verdict.ts'
@@ -11,13 +12,16 @@ export const oneStockKey: Scenario = {
     'one key’s Redis does with it, how claims are grouped, and which process is at its limit.',
   share: 1.15,
   async run(world, { seconds, perSecond, seed }) {
-    const quota = Math.min(100_000, Math.round(perSecond * seconds))
+    const curve = ramp(0.15, 1)
+    // One bucket holds so much and no more: the climb is steeper where that would not last.
+    const quota = Math.min(limits.bucketQuotaMax, Math.max(200, Math.round(perSecond * seconds)))
+    const lasts = (quota * 0.95) / (perSecond * meanOf(curve))
     await world.open([{ quota }])
     const crowd = await world.gather({
       seed,
-      seconds,
+      seconds: Math.min(seconds, lasts),
       perSecond,
-      curve: ramp(0.15, 1),
+      curve,
       kinds: { once: 1 },
       campaigns: 1,
       zipf: 1,

@@ -20,7 +20,7 @@ export const repeatUsers: Scenario = {
       seconds,
       perSecond,
       curve: steady,
-      kinds: { repeater: 0.997, fanatic: 0.003 },
+      kinds: { repeater: 0.995, fanatic: 0.005 },
       campaigns: 1,
       zipf: 1,
       presses,
