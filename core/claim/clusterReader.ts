@@ -26,8 +26,8 @@ export interface ClusterReaderOptions {
 
 /** Connections that wait for logs, of one store in one process. */
 export const lanesMax = 32
-/** How long a lane of several logs waits for one of them before it looks at all of them again, ms. */
-const sharedBlockMs = 50
+/** How long a lane of several logs waits for one of them before it looks at all again, ms: longer while all is quiet. */
+const sharedBlock = { firstMs: 25, longestMs: 200 }
 /** Beyond its own time a reply may be late by this much before the connection is given up. */
 const graceMs = 5_000
 const longestPauseMs = 2_000
@@ -117,6 +117,7 @@ class Lane {
   #pauseUntil = 0
   /** Which of several logs is waited for next. */
   #turn = 0
+  #waitMs = sharedBlock.firstMs
   #closed = false
 
   constructor(options: ClusterReaderOptions) {
@@ -176,9 +177,12 @@ class Lane {
   async #readOnce(logs: readonly Bucket[], countEach: number): Promise<void> {
     if (logs.length === 1) return this.#ask(logs[0]!, countEach, limits.drainBlockMs)
     await Promise.all(logs.map((bucket) => this.#ask(bucket, countEach, undefined)))
-    if (this.#read.length > 0) return
-    this.#turn = (this.#turn + 1) % logs.length
-    await this.#ask(logs[this.#turn]!, countEach, sharedBlockMs)
+    if (this.#read.length === 0) {
+      this.#turn = (this.#turn + 1) % logs.length
+      await this.#ask(logs[this.#turn]!, countEach, this.#waitMs)
+    }
+    const { firstMs, longestMs } = sharedBlock
+    this.#waitMs = this.#read.length > 0 ? firstMs : Math.min(longestMs, 2 * this.#waitMs)
   }
 
   async #ask(bucket: Bucket, count: number, blockMs: number | undefined): Promise<void> {

@@ -6,10 +6,12 @@ import { renewLease, snapshot } from '../../lua/stock.ts'
 import { until } from '../../stack/process.ts'
 import { type FreshCluster, freshCluster } from '../../stack/redis-cluster.ts'
 import { type FreshDatabase, type FreshRedis, freshDatabase } from '../../stack/testing.ts'
+import { lanesMax } from '../claim/clusterReader.ts'
 import { startDrains } from '../claim/drains.ts'
 import { type Accepted, claimFor, type Ground, openCampaign, openGround, people } from '../claim/testing.ts'
 import { type Guardian, startGuardian } from '../guardian/guardian.ts'
 import { makeRecovery } from '../recovery/recover.ts'
+import { startStockKeeper } from '../stock/keeper.ts'
 import { slotOf } from './slot.ts'
 
 /** The core on a real cluster of three masters with a replica each, and a campaign of eight buckets. */
@@ -97,6 +99,42 @@ describe('the core on a Redis Cluster', () => {
       [0],
       'entries were read and not heard of',
     )
+  })
+
+  it('drains more logs than it has lanes for', async () => {
+    const many = await openCampaign(ground, { quota: 480, buckets: 48 })
+    assert.ok(48 > lanesMax)
+    const accepted: Accepted[] = []
+    for (let bucket = 0; bucket < 48; bucket++)
+      accepted.push(...(await claimFor(ground, { ...many, bucket }, people(2, `many-${bucket}`))))
+    assert.equal(accepted.length, 96)
+    await untilDelivered(accepted, 20_000)
+    await ground.sql`UPDATE campaigns SET state = 'ENDED' WHERE campaign_id = ${many.campaignId}`
+  })
+
+  it('moves stock to an empty bucket from one on another master', async () => {
+    const moving = await openCampaign(ground, { quota: 40, buckets: bucketCount })
+    const at = (bucket: number) => ({ ...moving, bucket })
+    const empty = allBuckets().find(({ bucket }) => addressOf(at(bucket)) !== addressOf(at(0)))!
+    // Only the first has anything left, and it is on another master than the one that is looked at.
+    for (let bucket = 1; bucket < bucketCount; bucket++)
+      assert.equal((await claimFor(ground, at(bucket), people(5, `moving-${bucket}`))).length, 5)
+    const keeper = startStockKeeper(ground.deps)
+    try {
+      const stocked = async () => (await snapshot(ground.deps.runner, at(empty.bucket)))!.remaining > 0
+      await until(stocked, 'no stock came', 15_000)
+    } finally {
+      await keeper.stop()
+    }
+    const gates = await Promise.all(
+      Array.from({ length: bucketCount }, (_, bucket) => snapshot(ground.deps.runner, at(bucket))),
+    )
+    assert.equal(
+      gates.reduce((sum, gate) => sum + gate!.remaining, 0),
+      5,
+      'none was made or lost',
+    )
+    await ground.sql`UPDATE campaigns SET state = 'ENDED' WHERE campaign_id = ${moving.campaignId}`
   })
 
   it('serves the other masters’ buckets while one is away, and its own when its replica was found to be whole', async () => {
