@@ -39,7 +39,7 @@ async function main(): Promise<number> {
   const results: DrillResult[] = []
   for (const drill of chosen) {
     console.log(`drill ${drill.name}: ${drill.about}`)
-    const result = await runDrill(drill, home)
+    const result = await showingTime(() => runDrill(drill, home))
     results.push(result)
     const figures = Object.entries(result.figures).map(([name, value]) => `${name} ${value}`)
     if (result.skipped === undefined)
@@ -57,6 +57,21 @@ async function main(): Promise<number> {
       : `drill: ${failed} of ${results.length} FAILED${left}`,
   )
   return failed === 0 ? 0 : 1
+}
+
+/** On a terminal, one line that says for how long it has run. */
+async function showingTime<T>(work: () => Promise<T>): Promise<T> {
+  if (!process.stdout.isTTY) return work()
+  const began = performance.now()
+  const timer = setInterval(() => {
+    process.stdout.write(`\r  running ${Math.round((performance.now() - began) / 1000)} s`)
+  }, 1_000)
+  try {
+    return await work()
+  } finally {
+    clearInterval(timer)
+    process.stdout.write('\r\x1b[K')
+  }
 }
 
 process.exit(await main())

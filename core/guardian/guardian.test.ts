@@ -107,6 +107,19 @@ describe('the guardian', () => {
     assert.equal(await leaseMs(ground, paused), 0)
   })
 
+  it('leases nothing while its clock and Redis’ are apart, and again once they agree', async () => {
+    const bucket = await openWithoutLease(ground)
+    let aheadMs = -3_600_000
+    const stepped = { ...ground, deps: { ...ground.deps, clock: () => Date.now() + aheadMs } }
+    await withGuardian(stepped, async () => {
+      await untilWithheld(ground, bucket, 'clocks_apart')
+      aheadMs = 0
+      await untilLeased(ground, bucket)
+      aheadMs = 3_600_000
+      await untilWithheld(ground, bucket, 'clocks_apart')
+    })
+  })
+
   it('stops admission when the oldest claim waits too long, and goes on when it is delivered', async () => {
     const bucket = await openWithoutLease(ground)
     const [second] = await ground.redis.time()
