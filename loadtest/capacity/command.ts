@@ -42,6 +42,8 @@ are compared with these runs: each must be within 25 %.
 
 Exit code 1: a prediction was off by more than 25 %, or a part is over its limit.`
 
+const othersShareMax = 0.1
+
 const options = {
   target: { type: 'string', default: '100000' },
   quota: { type: 'string', default: '50000' },
@@ -93,7 +95,7 @@ export async function main(args: readonly string[]): Promise<number> {
     if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}`)
   }
   const measured = values.costs
-    ? { costs: parseCosts(readFileSync(values.costs, 'utf8')), validations: [] }
+    ? { costs: parseCosts(readFileSync(values.costs, 'utf8')), validations: [], othersShare: 0 }
     : await measureAndValidate(progress)
   progress('')
   if (values['save-costs']) writeJson(values['save-costs'], measured.costs)
@@ -140,6 +142,8 @@ function fixedOf(values: Values): Partial<Units> {
 interface Known {
   readonly costs: Costs
   readonly validations: CapacityRecord['validations']
+  /** Of the machine, while the rest was measured. */
+  readonly othersShare: number
 }
 
 async function measureAndValidate(progress: (line: string) => void): Promise<Known> {
@@ -151,7 +155,8 @@ async function measureAndValidate(progress: (line: string) => void): Promise<Kno
   const rig = new Rig(stack)
   try {
     const costs = await measureCosts(rig, progress)
-    return { costs, validations: await validate(rig, costs, progress) }
+    const validations = await validate(rig, costs, progress)
+    return { costs, validations, othersShare: rig.othersShare }
   } finally {
     await rig.close()
     await stack.stop()
@@ -160,10 +165,16 @@ async function measureAndValidate(progress: (line: string) => void): Promise<Kno
 }
 
 function answer(values: Values, traffic: Traffic, fixed: Partial<Units>, known: Known): number {
-  const { costs, validations } = known
+  const { costs, validations, othersShare } = known
   const plan = makePlan(traffic, costs.unit, fixed)
   const record: CapacityRecord = {
-    question: { ...traffic, ...fixed, costs_measured_at: costs.measured_at, costs_where: costs.where },
+    question: {
+      ...traffic,
+      ...fixed,
+      costs_measured_at: costs.measured_at,
+      costs_where: costs.where,
+      others_share: Math.round(othersShare * 100) / 100,
+    },
     unit_costs: { ...costs.unit, ...costs.local },
     needs: needsOf(traffic, costs.unit, plan),
     bottleneck: bottleneckOf(plan),
@@ -172,6 +183,10 @@ function answer(values: Values, traffic: Traffic, fixed: Partial<Units>, known: 
   print(record, plan.stations.map(inWords))
   if (values.json) writeJson(values.json, record)
   if (values.into) mergeInto(values.into, { capacity: record })
+  if (othersShare > othersShareMax)
+    console.log(
+      `Others took ${Math.round(othersShare * 100)} % of this machine meanwhile: how long calls take, and so how many claims they carry, can be predicted on a quiet one only.`,
+    )
   const off = validations.filter(({ error }) => Math.abs(error) > errorMax).length
   const over = plan.stations.filter(({ used }) => used > 1).length
   const proof =

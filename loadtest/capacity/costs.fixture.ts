@@ -38,7 +38,16 @@ export const roundCosts: Costs = {
     kib_per_stream: 10,
     answer_bytes: 700,
   },
-  local: { call_ms: 4, drain_batch_ms: 10, claims_per_second: 4_000, driver_us_per_request: 30 },
+  local: {
+    calm_share: 0.25,
+    busy_share: 0.75,
+    calm_call_ms: 4,
+    busy_call_ms: 12,
+    calm_drain_batch_ms: 10,
+    busy_drain_batch_ms: 30,
+    claims_per_second: 4_000,
+    driver_us_per_request: 30,
+  },
   measured_at: '2026-11-29T00:00:00Z',
   where: 'nowhere',
 }

@@ -43,8 +43,12 @@ export type UnitCosts = Readonly<Record<keyof typeof unitMeanings, number>>
 
 /** How one machine behaves while all parts share it: for predicting runs on it, and for nothing else. */
 export const localMeanings = {
-  call_ms: 'duration of an arbitration call, were the machine idle otherwise',
-  drain_batch_ms: 'duration of a drain’s transaction, acknowledgement included, likewise',
+  calm_share: 'share of what the machine takes at which the first durations were looked at',
+  busy_share: 'and the second ones',
+  calm_call_ms: 'duration of an arbitration call at the first share',
+  busy_call_ms: 'and at the second',
+  calm_drain_batch_ms: 'duration of a drain’s transaction, acknowledgement included, at the first share',
+  busy_drain_batch_ms: 'and at the second',
   claims_per_second: 'what the machine took with all connections always waiting',
   driver_us_per_request: 'CPU of the load generator, which takes its part of the same cores',
 } as const

@@ -24,12 +24,13 @@ import {
  * in a call of its own. What all parts take at rest is taken off everywhere.
  */
 
-const manyClaims = 6_000
+const manyClaims = 12_000
 const manyMs = 4_000
 const manyTurns = 2
 const fewPerSecond = 250
 const fewSeconds = 3
-const liveShare = 0.35
+/** Of what the machine takes: durations are looked at when it is calm and when it is busy. */
+const shares = { calm: 0.25, busy: 0.6 }
 const liveSeconds = 4
 const idleSeconds = 2.5
 const streams = 2_000
@@ -70,14 +71,14 @@ export async function measureCosts(rig: Rig, say: (line: string) => void): Promi
   const few = await lot(rig, base, fewPerSecond * fewSeconds, (all) =>
     sendOpen(rig.client, all, fewPerSecond),
   )
-  say('costs: all parts at a third of their pace')
-  const rate = claimsPerSecond * liveShare
-  const live = await lot(rig, base, rate * liveSeconds, (all) => sendOpen(rig.client, all, rate))
+  say('costs: all parts, calm and busy')
+  const calm = await lotAt(rig, base, claimsPerSecond * shares.calm)
+  const busy = await lotAt(rig, base, claimsPerSecond * shares.busy)
   say('costs: repetitions, sold out, polls')
   const replay = await measureReplays(rig, base, many)
   const soldOut = await measureSoldOut(rig, base)
   const poll = await measurePolls(rig, base, many)
-  const answer = await rig.client.send(live.requests[0]!)
+  const answer = await rig.client.send(busy.requests[0]!)
   say('costs: a full log')
   const arbiter = await arbiterCost()
   const commandsPerCall = Math.round(arbiter.commands_per_claim_32 * 32)
@@ -92,7 +93,7 @@ export async function measureCosts(rig: Rig, say: (line: string) => void): Promi
     ...poll,
     coupons_per_second: couponsPerSecond,
     commands_per_accepting_call: commandsPerCall,
-    commands_per_drain_batch: Math.max(0, live.commands - live.calls * commandsPerCall) / live.drainBatches,
+    commands_per_drain_batch: commandsPerBatch(joined(calm, busy), commandsPerCall),
     commands_per_second_idle: base.commands,
     worker_us_per_second_idle: base.worker,
     gateway_us_per_second_idle: base.gateway,
@@ -103,12 +104,15 @@ export async function measureCosts(rig: Rig, say: (line: string) => void): Promi
     kib_per_stream: Math.max(stream.kb_per_connection, stream.heap_kb_per_connection),
     answer_bytes: Buffer.byteLength(answer.head) + 4 + Buffer.byteLength(answer.body),
   }
-  const idle = 1 - liveShare
   return {
     unit: rounded(unit),
     local: rounded({
-      call_ms: callMsOf(rate, live.claims / live.calls) * idle,
-      drain_batch_ms: callMsOf((rate * live.calls) / live.claims, live.calls / live.drainBatches) * idle,
+      calm_share: shares.calm,
+      busy_share: shares.busy,
+      calm_call_ms: callMs(calm, claimsPerSecond * shares.calm),
+      busy_call_ms: callMs(busy, claimsPerSecond * shares.busy),
+      calm_drain_batch_ms: drainBatchMs(calm, claimsPerSecond * shares.calm),
+      busy_drain_batch_ms: drainBatchMs(busy, claimsPerSecond * shares.busy),
       claims_per_second: claimsPerSecond,
       driver_us_per_request: many.us.driver / many.claims,
     }),
@@ -189,6 +193,19 @@ async function lot(
     requests: requests.slice(0, total(span.result)),
   }
 }
+
+function lotAt(rig: Rig, base: Base, perSecond: number): Promise<Lot> {
+  return lot(rig, base, perSecond * liveSeconds, (all) => sendOpen(rig.client, all, perSecond))
+}
+
+const callMs = ({ claims, calls }: Lot, perSecond: number) => callMsOf(perSecond, claims / calls)
+
+/** The drain has two transactions at work as well, and what comes meanwhile forms the next. */
+const drainBatchMs = ({ claims, calls, drainBatches }: Lot, perSecond: number) =>
+  callMsOf((perSecond * calls) / claims, calls / drainBatches)
+
+const commandsPerBatch = ({ commands, calls, drainBatches }: Lot, perCall: number) =>
+  Math.max(0, commands - calls * perCall) / drainBatches
 
 function joined(a: Lot, b: Lot): Lot {
   return {

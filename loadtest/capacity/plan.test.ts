@@ -84,7 +84,7 @@ test('costs without a figure, or with one that is none, are refused by its name'
   assert.deepEqual(parseCosts(JSON.stringify(roundCosts)), roundCosts)
   const without = { ...roundCosts, unit: { ...costs, kib_per_stream: undefined } }
   assert.throws(() => parseCosts(JSON.stringify(without)), /kib_per_stream/)
-  assert.throws(() => parseCosts(JSON.stringify({ ...roundCosts, local: { call_ms: -1 } })), /call_ms/)
+  assert.throws(() => parseCosts(JSON.stringify({ ...roundCosts, local: { calm_share: -1 } })), /calm_share/)
 })
 
 const anyTraffic = fc.record({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { roundCosts } from './costs.fixture.ts'
-import { predict, usPerClaim } from './predict.ts'
+import { durationAt, predict, usPerClaim } from './predict.ts'
 import { compare, errorMax } from './validate.ts'
 
 const near = (found: number, expected: number) =>
@@ -19,16 +19,24 @@ const run = {
 
 test('a run’s calls, commands and CPU come out as by hand', () => {
   const found = predict(roundCosts, run)
-  // Half of what the machine takes: calls take 4 / (1 − 0.5) = 8 ms, and 8 claims come between two places.
+  // Half of what the machine takes: half way between 4 and 12 ms, so 8 claims come between two places.
   const batch = 8 + Math.exp(-8)
   const calls = 10_000 / batch
   near(found.calls, calls)
-  // Some 250 entries/s, transactions of 20 ms: 2.5 entries between two.
+  // Some 250 entries/s, transactions of 20 ms likewise: 2.5 entries between two.
   const y = (2_000 / batch) * 0.01
   const drains = calls / (y + Math.exp(-y))
   near(found.commands, calls * 7 + drains * 10 + 100)
   near(found.worker, (10_000 * 100 + calls * 200) / 1e6)
   near(found.core, (10_000 * 20 + drains * 500 + 100_000) / 1e6)
+})
+
+test('durations are taken between and beyond the two shares at which they were seen, and never below the calm one’s half', () => {
+  const msAt = (share: number) => durationAt(share, roundCosts.local, 'call_ms')
+  near(msAt(0.25), 4)
+  near(msAt(0.75), 12)
+  near(msAt(0.875), 14)
+  near(msAt(0), 2)
 })
 
 test('repetitions make calls that accept nothing, more of them where calls are small', () => {

@@ -1,5 +1,5 @@
 import { claimsPerCall } from './batches.ts'
-import type { Costs } from './costs.ts'
+import type { Costs, LocalTimes } from './costs.ts'
 
 /** What a run brings, in numbers that are known before it is measured. One isolate, one bucket, one machine. */
 export interface Run {
@@ -27,16 +27,23 @@ export interface Prediction {
 /** Beside those of accepted claims: until an isolate has heard that all is gone, and looks for it since. */
 const soldOutLooksPerSecond = 1_000 / 350
 
-/** Unit costs times a run, with the batches that its rate makes. A busy machine's calls take longer: 1 / (1 − ρ). */
+/** A busy machine's calls take longer: on the line through what was seen at two shares of what it takes. */
+export function durationAt(share: number, local: LocalTimes, what: 'call_ms' | 'drain_batch_ms'): number {
+  const [calm, busy] = [local[`calm_${what}`], local[`busy_${what}`]]
+  const slope = (busy - calm) / (local.busy_share - local.calm_share)
+  return Math.max(calm / 2, calm + slope * (share - local.calm_share))
+}
+
+/** Unit costs times a run, with the batches that its rate makes. */
 export function predict({ unit, local }: Costs, run: Run): Prediction {
   const arbiter = run.accepted + run.repeats
-  const slower = 1 / Math.max(0.05, 1 - run.claimsPerSecond / local.claims_per_second)
-  const batch = claimsPerCall(run.claimsPerSecond, local.call_ms * slower)
+  const share = run.claimsPerSecond / local.claims_per_second
+  const batch = claimsPerCall(run.claimsPerSecond, durationAt(share, local, 'call_ms'))
   const calls = arbiter / batch
   // A call accepts when at least one of its claims is not a repetition.
   const accepting = arbiter === 0 ? 0 : calls * (1 - (run.repeats / arbiter) ** batch)
   const entriesPerSecond = arbiter === 0 ? 0 : (run.claimsPerSecond * accepting) / arbiter
-  const entriesPerBatch = claimsPerCall(entriesPerSecond, local.drain_batch_ms * slower)
+  const entriesPerBatch = claimsPerCall(entriesPerSecond, durationAt(share, local, 'drain_batch_ms'))
   const drainBatches = accepting / entriesPerBatch
   const soldOutSeconds = run.soldOut / run.claimsPerSecond
   const looks = soldOutSeconds * soldOutLooksPerSecond

@@ -47,6 +47,7 @@ export class Rig {
   readonly sql: postgres.Sql
   readonly redis: Redis
   readonly #ring: Keyring
+  readonly #shared = { others: 0, seconds: 0 }
 
   constructor(stack: Stack) {
     this.stack = stack
@@ -54,6 +55,11 @@ export class Rig {
     this.sql = postgres(stack.endpoints.postgres, { max: 1, onnotice: () => undefined })
     this.redis = new Redis(stack.endpoints.redis)
     this.#ring = claimTokenRing(stack)
+  }
+
+  /** Share of the machine that others took while something was measured. */
+  get othersShare(): number {
+    return this.#shared.seconds === 0 ? 0 : this.#shared.others / this.#shared.seconds / machineCores
   }
 
   async close(): Promise<void> {
@@ -98,14 +104,18 @@ export class Rig {
       processes.map((name) => [name, after.cpu[name] - before.cpu[name]]),
     ) as CpuByProcess
     const mine = processes.reduce((sum, name) => sum + cpu[name], 0)
+    const others = Math.max(0, after.busy - before.busy - mine)
+    const seconds = (after.at - before.at) / 1_000
+    this.#shared.others += others
+    this.#shared.seconds += seconds
     const byCommand: Record<string, number> = {}
     for (const [name, count] of Object.entries(after.bill.by_command))
       byCommand[name] = count - (before.bill.by_command[name] ?? 0)
     return {
       result,
-      seconds: (after.at - before.at) / 1_000,
+      seconds,
       cpu,
-      others: Math.max(0, after.busy - before.busy - mine),
+      others,
       commands: after.bill.billed_commands - before.bill.billed_commands,
       byCommand,
       // The looks themselves are requests too; the first is counted by the second.
