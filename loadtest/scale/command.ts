@@ -104,13 +104,20 @@ export async function runAll(
   try {
     for (const setup of chosen) {
       const wanted = JSON.stringify(setup.stack)
-      if (started !== wanted) {
+      let record: ScaleRecord
+      try {
+        if (stack === undefined || started !== wanted) {
+          await stop()
+          options.progress(`${setup.name}: starting its stack`)
+          stack = await startStack({ dir, scale: setup.stack })
+          started = wanted
+        }
+        record = await runSetup(stack, setup, options)
+      } catch (error) {
+        // The others are worth having all the same.
         await stop()
-        options.progress(`${setup.name}: starting its stack`)
-        stack = await startStack({ dir, scale: setup.stack })
-        started = wanted
+        record = notRun(setup, error as Error)
       }
-      const record = await runSetup(stack!, setup, options)
       records.push(record)
       done(record)
     }
@@ -118,6 +125,14 @@ export async function runAll(
     await stop()
   }
   return records
+}
+
+function notRun({ name, about }: Setup, error: Error): ScaleRecord {
+  return {
+    ...{ name, about, settings: {}, claims_per_second: 0, delivered_per_second: 0, commands_per_claim: 0 },
+    bound_by: 'not measured',
+    violations: [`it could not be run: ${error.message}`],
+  }
 }
 
 function lineOf(record: ScaleRecord): string {

@@ -99,9 +99,12 @@ async function open(
     bucketCount: buckets,
     store,
   })
-  const shoppers = await gatherShoppers(stack, clients[0]!, campaignId, measured + warmUp, (done) =>
-    options.progress(`${setup.name}: claim tokens ${done}/${measured + warmUp}`),
-  )
+  const gather = () =>
+    gatherShoppers(stack, clients[0]!, campaignId, measured + warmUp, (done) =>
+      options.progress(`${setup.name}: claim tokens ${done}/${measured + warmUp}`),
+    )
+  // A machine at its limit may refuse one of thousands for its timeouts: then others come. Only claims are measured.
+  const shoppers = await gather().catch(gather)
   const claims = shoppers.map((shopper, i) => ({ campaignId, shopper, client: clients[i % clients.length]! }))
   const redisUrl = stack.scaled.stores.find(({ name }) => name === store)?.redis ?? stack.endpoints.redis
   return { campaignId, redisUrl, warmUp: claims.slice(0, warmUp), measured: claims.slice(warmUp) }
