@@ -118,6 +118,7 @@ function settingsOf(load: Load, world: World): Measured['settings'] {
     campaigns: world.campaigns.length,
     buckets: world.campaigns.reduce((all, { bucketCount }) => all + bucketCount, 0),
     quota: world.campaigns.reduce((all, { quota }) => all + quota, 0),
+    regions: 'by the client’s address alone: no distance is simulated',
     'claim tokens':
       'signed with the stack’s key before the run; those who come late fetch theirs from the gate',
     ...world.settings,
