@@ -13,7 +13,7 @@ that shares nothing with the path.
 ${drills.map(({ name, about }) => `  ${name.padEnd(28)} ${about}`).join('\n')}
   all
 
-  --json FILE  writes [{name, passed, violations, figures}], and skipped, which says why one could not run here
+  --json FILE  writes [{name, about, passed, violations, figures}], and skipped: why one could not run here
 
 Each keeps the history of what clients did and heard, and of what was done to the system, in .tidegate/drills/NAME.jsonl.
 Exit code 1 when an invariant is broken, 2 with a wrong name.`

@@ -30,6 +30,7 @@ export interface Prepared {
 
 export interface DrillResult {
   name: string
+  about: string
   passed: boolean
   violations: string[]
   /** Why it could not run on this machine; then it has neither passed nor failed. */

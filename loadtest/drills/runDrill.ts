@@ -13,7 +13,8 @@ const limits = 'token.device=100000/1m:50000,claim.device=100000/1m:50000'
 /** Runs a drill on a stack of its own, judges it, and keeps its history in `home`/drills. A drill that throws has failed, with its sentence. */
 export async function runDrill(drill: Drill, home: string): Promise<DrillResult> {
   const skipped = drill.lacks?.()
-  if (skipped !== undefined) return { name: drill.name, passed: false, skipped, violations: [], figures: {} }
+  const { name, about } = drill
+  if (skipped !== undefined) return { name, about, passed: false, skipped, violations: [], figures: {} }
   const dir = join(home, `drill-${process.pid}-${drill.name}`)
   const began = performance.now()
   let figures: Record<string, number> = {}
@@ -53,5 +54,5 @@ export async function runDrill(drill: Drill, home: string): Promise<DrillResult>
     rmSync(dir, { recursive: true, force: true })
   }
   figures['seconds'] = Math.round((performance.now() - began) / 100) / 10
-  return { name: drill.name, passed: violations.length === 0, violations, figures }
+  return { name, about, passed: violations.length === 0, violations, figures }
 }
