@@ -27,8 +27,8 @@ export async function runDrill(drill: Drill, home: string): Promise<DrillResult>
       home,
       postgres: { settings: { shared_buffers: '64MB' } },
       env: { edge: { LIMITS: limits } },
-      onUnexpectedEnd: ({ name, exit }) =>
-        violations.push(`${name} ended by itself: ${exit.signal ?? exit.code}`),
+      onUnexpectedEnd: ({ name: part, exit }) =>
+        violations.push(`${part} ended by itself: ${exit.signal ?? exit.code}`),
       ...drill.stack,
       ...prepared?.stack,
     })
@@ -49,6 +49,8 @@ export async function runDrill(drill: Drill, home: string): Promise<DrillResult>
       await world.close()
       await stack.stop()
     }
+  } catch (error) {
+    violations.push(`it could not be set up or put away: ${(error as Error).message}`)
   } finally {
     await prepared?.close()
     rmSync(dir, { recursive: true, force: true })
