@@ -14,7 +14,7 @@ An auditor holds what clients were told and what the stores hold against the inv
   --seeds N        simulate N seeds (1,000 without it)
   --seed S         the first seed; alone: replay it, and tell every step
   --mutations      plant each known bug and see at which seed it is caught
-  --mutation NAME  plant one of them and simulate (with --seed: tell its story)
+  --mutation NAME  only this one; with --seed or --seeds: simulate those with it
   --workers W      processes at once (all cores without it)
   --json F         write the result there
 
@@ -27,7 +27,8 @@ interface Options {
   first: number
   whole: boolean
   mutation: Mutation | undefined
-  all: boolean
+  /** To be caught one after the other; undefined: simulate. */
+  plant: readonly Mutation[] | undefined
   workers: number
   json: string | undefined
 }
@@ -45,7 +46,7 @@ export async function main(args: readonly string[]): Promise<number> {
     console.log(help)
     return 0
   }
-  const record = options.all ? await plantAll(options) : await simulate(options)
+  const record = options.plant === undefined ? await simulate(options) : await plant(options.plant, options)
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(record, null, 2)}\n`)
   const missed = record.mutations.filter(({ caught_at }) => caught_at === null).length
   return record.violations.length > 0 || missed > 0 ? 1 : 0
@@ -75,12 +76,13 @@ function read(args: readonly string[]): Options | undefined {
   if (values.mutation !== undefined && mutation === undefined)
     throw new Error(`--mutation: there is no ${values.mutation}`)
   const one = values.seed !== undefined && values.seeds === undefined
+  const chosen = values.seed !== undefined || values.seeds !== undefined
   return {
-    seeds: number('seeds', values.seeds, one ? 1 : (mutation?.seeds ?? 1_000)),
+    seeds: number('seeds', values.seeds, one ? 1 : 1_000),
     first: number('seed', values.seed, 1),
     whole: one,
     mutation,
-    all: values.mutations === true,
+    plant: values.mutations ? mutations : mutation !== undefined && !chosen ? [mutation] : undefined,
     workers: number('workers', values.workers, availableParallelism()),
     json: values.json,
   }
@@ -150,12 +152,12 @@ function show({ seed, hash, story, violations }: SeedReport, mutation: Mutation 
 }
 
 /** Each planted bug, until it is caught or its seeds are over; several at once. */
-async function plantAll({ workers }: Options): Promise<SimulationRecord> {
+async function plant(planted: readonly Mutation[], { workers }: Options): Promise<SimulationRecord> {
   const started = performance.now()
   const found: SimulationRecord['mutations'][number][] = []
   let [seeds, steps] = [0, 0]
-  const queue = [...mutations]
-  const plant = async () => {
+  const queue = [...planted]
+  const work = async () => {
     for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
       const { name, about, seeds: allowed } = one
       let caught: SeedReport | undefined
@@ -168,7 +170,7 @@ async function plantAll({ workers }: Options): Promise<SimulationRecord> {
           steps += report.steps
           if (report.violations.length > 0) caught = report
           progress(
-            `${found.length} of ${mutations.length} planted bugs; ${name}: seed ${report.seed} of ${allowed}`,
+            `${found.length} of ${planted.length} planted bugs; ${name}: seed ${report.seed} of ${allowed}`,
           )
           return caught === undefined
         },
@@ -182,7 +184,7 @@ async function plantAll({ workers }: Options): Promise<SimulationRecord> {
       console.log(`  ${name.padEnd(34)} ${how}`)
     }
   }
-  await Promise.all(Array.from({ length: workers }, plant))
+  await Promise.all(Array.from({ length: Math.min(workers, planted.length) }, work))
   const order = mutations.map(({ name }) => name)
   found.sort((a, b) => order.indexOf(a.name) - order.indexOf(b.name))
   const missed = found.filter(({ caught_at }) => caught_at === null)

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import { startCompensator } from '../../core/claim/compensate.ts'
 import { startDrain } from '../../core/claim/drain.ts'
-import { type ClaimView, readClaim } from '../../core/claim/status.ts'
+import { type ClaimView, latestClaims, readClaim } from '../../core/claim/status.ts'
 import type { CommandContext } from '../../core/command.ts'
 import type { Database } from '../../core/db.ts'
 import type { Deps } from '../../core/deps.ts'
@@ -24,6 +24,8 @@ export interface Core {
   readonly process: Process
   readonly hub: Hub
   readClaim(userId: string, requestId: string): Promise<ClaimView>
+  /** What a person's own stream begins with. */
+  latestClaims(userId: string): Promise<ClaimView[]>
   honour(receipt: string, userId: string): Promise<ClaimView>
   /** What an operator's command needs. */
   command(actor: string, role: 'operator' | 'approver', key: string): CommandContext
@@ -66,6 +68,7 @@ export function startCore(name: string, consumer: string, ground: CoreGround): C
     hub,
     run,
     readClaim: (userId, requestId) => run('http', () => readClaim(deps, userId, requestId)),
+    latestClaims: (userId) => run('http', () => latestClaims(deps, userId, 20)),
     honour: (receipt, userId) => run('http', () => honourReceipt(deps, receipt, userId)),
     command: (actor, role, key) => ({ deps, caller: { actor, role }, idempotencyKey: key }),
     breakSubscriptions() {

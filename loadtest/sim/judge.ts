@@ -104,6 +104,14 @@ function judgeTold({ record, ledger }: Testimony, broken: string[]): void {
         `5: ${userId} was told ${status} of ${requestId} by ${by}, and it is ${claim?.status ?? 'nothing'}`,
       )
   }
+  for (const { userId, at, heard } of record.listeners) {
+    if (at?.process.alive !== true) continue
+    for (const { user_id, request_id, status } of ledger.claims)
+      if (user_id === userId && !heard.has(request_id))
+        broken.push(
+          `5: ${userId} listened at ${at.process.name} and never heard that ${request_id} is ${status}`,
+        )
+  }
   for (const follow of record.follows) {
     const { requestId, userId } = follow.acceptance
     const listens = follow.listeningAt?.process.alive === true

@@ -3,6 +3,7 @@ import type { Keyring } from '../../schema/sealed.ts'
 import { alphabet } from '../../schema/sixbit.ts'
 import { sealClaimToken } from '../../schema/tokens.ts'
 import type { Follow } from './follow.ts'
+import type { Listener } from './listen.ts'
 import type { Random } from './random.ts'
 import type { Town } from './town.ts'
 
@@ -43,6 +44,7 @@ export interface Record {
   readonly acceptances: Map<string, Acceptance>
   readonly told: Told[]
   readonly follows: Follow[]
+  readonly listeners: Listener[]
 }
 
 /** Codes after which asking again with the same key is what a client should do. */
@@ -85,6 +87,7 @@ export class Shopper {
     const random = this.#random
     const { scheduler } = this.#town
     await scheduler.sleep(random.int(0, withinMs))
+    if (random.chance(0.4)) this.#town.listen(this.userId)
     const ticket = this.#fetchTicket(`phone of ${this.userId}`)
     const twice = random.chance(0.2)
     const [first] = await Promise.all([this.#insist(ticket), ...(twice ? [this.#insist(ticket)] : [])])

@@ -6,6 +6,7 @@ import { rebuildCampaign } from '../../core/recovery/plan.ts'
 import { type Core, type CoreGround, startCore } from './core.ts'
 import { type Edge, type EdgeGround, startEdge } from './edge.ts'
 import { Follow, type Manner } from './follow.ts'
+import { Listener } from './listen.ts'
 import type { Network } from './network.ts'
 import type { Happening, Plan } from './plan.ts'
 import type { Random } from './random.ts'
@@ -32,7 +33,7 @@ export class Town {
   readonly scheduler: Scheduler
   readonly random: Random
   readonly campaignId: string
-  readonly record: Record = { answers: [], acceptances: new Map(), told: [], follows: [] }
+  readonly record: Record = { answers: [], acceptances: new Map(), told: [], follows: [], listeners: [] }
   /** What no process may do, found while it went on. */
   readonly faults: string[] = []
   readonly #ground: TownGround
@@ -87,6 +88,13 @@ export class Town {
     const follow = new Follow(acceptance, manner, this)
     this.record.follows.push(follow)
     within(this.world, 'client', () => follow.run().catch((error) => this.scheduler.fail(error)))
+  }
+
+  /** Opens a person's own stream. */
+  listen(userId: string): void {
+    const listener = new Listener(userId, this)
+    this.record.listeners.push(listener)
+    within(this.world, 'client', () => listener.run().catch((error) => this.scheduler.fail(error)))
   }
 
   #startEdge(which: number): void {
