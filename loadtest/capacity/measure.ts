@@ -26,12 +26,13 @@ import {
 
 const manyClaims = 12_000
 const manyMs = 4_000
-const manyTurns = 2
+/** The lots are sent in turn, so that a noisy moment of the machine weighs on all of them. */
+const turns = 2
 const fewPerSecond = 250
-const fewSeconds = 3
+const fewSeconds = 2
 /** Of what the machine takes: durations are looked at when it is calm and when it is busy. */
 const shares = { calm: 0.25, busy: 0.6 }
-const liveSeconds = 4
+const liveSeconds = 3
 const idleSeconds = 2.5
 const streams = 2_000
 const drainClaims = 20_000
@@ -61,19 +62,8 @@ export async function measureCosts(rig: Rig, say: (line: string) => void): Promi
   const base = await measureIdle(rig)
   say('costs: tokens')
   const token = await measureTokens(rig, base)
-  say('costs: claims in large calls, and their coupons')
-  const lots: Lot[] = []
-  for (let i = 0; i < manyTurns; i++)
-    lots.push(await lot(rig, base, manyClaims, (all) => sendClosed(rig.client, all, manyMs)))
-  const many = lots.reduce(joined)
-  const claimsPerSecond = many.claims / many.sendSeconds
-  say('costs: claims in calls of one')
-  const few = await lot(rig, base, fewPerSecond * fewSeconds, (all) =>
-    sendOpen(rig.client, all, fewPerSecond),
-  )
-  say('costs: all parts, calm and busy')
-  const calm = await lotAt(rig, base, claimsPerSecond * shares.calm)
-  const busy = await lotAt(rig, base, claimsPerSecond * shares.busy)
+  const lots = await measureLots(rig, base, say)
+  const { many, calm, busy, claimsPerSecond } = lots
   say('costs: repetitions, sold out, polls')
   const replay = await measureReplays(rig, base, many)
   const soldOut = await measureSoldOut(rig, base)
@@ -86,7 +76,7 @@ export async function measureCosts(rig: Rig, say: (line: string) => void): Promi
   say(`costs: ${streams} event streams`)
   const stream = await measureStreams(streams, 1, () => undefined)
   const unit: UnitCosts = {
-    ...sharesOf(few, many),
+    ...sharesOf(lots.all),
     ...replay,
     ...soldOut,
     ...token,
@@ -109,10 +99,10 @@ export async function measureCosts(rig: Rig, say: (line: string) => void): Promi
     local: rounded({
       calm_share: shares.calm,
       busy_share: shares.busy,
-      calm_call_ms: callMs(calm, claimsPerSecond * shares.calm),
-      busy_call_ms: callMs(busy, claimsPerSecond * shares.busy),
-      calm_drain_batch_ms: drainBatchMs(calm, claimsPerSecond * shares.calm),
-      busy_drain_batch_ms: drainBatchMs(busy, claimsPerSecond * shares.busy),
+      calm_call_ms: callMs(calm),
+      busy_call_ms: callMs(busy),
+      calm_drain_batch_ms: drainBatchMs(calm),
+      busy_drain_batch_ms: drainBatchMs(busy),
       claims_per_second: claimsPerSecond,
       driver_us_per_request: many.us.driver / many.claims,
     }),
@@ -164,6 +154,32 @@ async function measureTokens(rig: Rig, base: Base) {
   }
 }
 
+/** Claims in calls of many sizes: as fast as they go, one at a time, and at two rates between. */
+async function measureLots(rig: Rig, base: Base, say: (line: string) => void) {
+  const all: Lot[] = []
+  const [many, few, calm, busy]: Lot[][] = [[], [], [], []]
+  for (let turn = 1; turn <= turns; turn++) {
+    say(`costs: claims in large calls, ${turn}/${turns}`)
+    many!.push(await lot(rig, base, manyClaims, (requests) => sendClosed(rig.client, requests, manyMs)))
+    const { claims, sendSeconds } = many!.reduce(joined)
+    const most = claims / sendSeconds
+    say(`costs: claims in calls of one, ${turn}/${turns}`)
+    few!.push(await lotAt(rig, base, fewPerSecond, fewSeconds))
+    say(`costs: claims at two rates between, ${turn}/${turns}`)
+    calm!.push(await lotAt(rig, base, most * shares.calm, liveSeconds))
+    busy!.push(await lotAt(rig, base, most * shares.busy, liveSeconds))
+  }
+  all.push(...many!, ...few!, ...calm!, ...busy!)
+  const fast = many!.reduce(joined)
+  return {
+    all,
+    many: fast,
+    calm: calm!.reduce(joined),
+    busy: busy!.reduce(joined),
+    claimsPerSecond: fast.claims / fast.sendSeconds,
+  }
+}
+
 /** A campaign's claims until their coupons are told of. */
 async function lot(
   rig: Rig,
@@ -194,15 +210,15 @@ async function lot(
   }
 }
 
-function lotAt(rig: Rig, base: Base, perSecond: number): Promise<Lot> {
-  return lot(rig, base, perSecond * liveSeconds, (all) => sendOpen(rig.client, all, perSecond))
+function lotAt(rig: Rig, base: Base, perSecond: number, seconds: number): Promise<Lot> {
+  return lot(rig, base, perSecond * seconds, (requests) => sendOpen(rig.client, requests, perSecond))
 }
 
-const callMs = ({ claims, calls }: Lot, perSecond: number) => callMsOf(perSecond, claims / calls)
+const callMs = ({ claims, calls, sendSeconds }: Lot) => callMsOf(claims / sendSeconds, claims / calls)
 
 /** The drain has two transactions at work as well, and what comes meanwhile forms the next. */
-const drainBatchMs = ({ claims, calls, drainBatches }: Lot, perSecond: number) =>
-  callMsOf((perSecond * calls) / claims, calls / drainBatches)
+const drainBatchMs = ({ calls, drainBatches, sendSeconds }: Lot) =>
+  callMsOf(calls / sendSeconds, calls / drainBatches)
 
 const commandsPerBatch = ({ commands, calls, drainBatches }: Lot, perCall: number) =>
   Math.max(0, commands - calls * perCall) / drainBatches
@@ -220,16 +236,12 @@ function joined(a: Lot, b: Lot): Lot {
 }
 
 /** Claims and calls at the gate, coupons and transactions behind it, told apart. */
-function sharesOf(few: Lot, many: Lot) {
+function sharesOf(lots: readonly Lot[]) {
   const atGate = (name: ProcessName) =>
-    perClaimAndCall(
-      { claims: few.claims, calls: few.calls, us: few.us[name] },
-      { claims: many.claims, calls: many.calls, us: many.us[name] },
-    )
+    perClaimAndCall(lots.map(({ claims, calls, us }) => ({ claims, calls, us: us[name] })))
   const behind = (name: ProcessName) =>
     perClaimAndCall(
-      { claims: few.claims, calls: few.drainBatches, us: few.us[name] },
-      { claims: many.claims, calls: many.drainBatches, us: many.us[name] },
+      lots.map(({ claims, drainBatches, us }) => ({ claims, calls: drainBatches, us: us[name] })),
     )
   const [worker, gateway, redis] = [atGate('worker'), atGate('gateway'), atGate('redis')]
   const [core, postgres] = [behind('core'), behind('postgres')]
