@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { startStack } from '../../stack/stack.ts'
 import type { ScenarioRecord } from '../record/record.ts'
 import { type Facts, readFacts, storeSettings } from './facts.ts'
@@ -31,6 +32,8 @@ const sampleEveryLeastMs = 250
 const rehearsal = 2
 const shortRun = 15
 const rateLeast = 50
+/** A scenario that takes so much longer than people come has hung. */
+const patienceSeconds = 300
 
 /** Runs a scenario on a stack of its own and judges it. @throws when it can't be run at all. */
 export async function runScenario(scenario: Scenario, options: RunOptions): Promise<RunResult> {
@@ -63,8 +66,10 @@ export async function runScenario(scenario: Scenario, options: RunOptions): Prom
       const facts = await readFacts(world.sql, world.redis, connections)
       const load = await loadFor(scenario, world, options)
       Object.assign(world.settings, await storeSettings(world.redis))
-      await scenario.run(world, load)
-      const measured = await measure(scenario, world, load)
+      const measured = await within(
+        scenario.run(world, load).then(() => measure(scenario, world!, load)),
+        seconds + patienceSeconds,
+      )
       const record = { ...measured, violations: [...measured.violations, ...unexpected] }
       return { record: conclude(record, scenario.judge(record, load)), facts }
     } finally {
@@ -74,6 +79,22 @@ export async function runScenario(scenario: Scenario, options: RunOptions): Prom
   } finally {
     await prepared?.close()
     rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+/** @throws when it takes longer; what it still does ends with the stack. */
+async function within<T>(work: Promise<T>, limitSeconds: number): Promise<T> {
+  const over = new AbortController()
+  const late = pause(limitSeconds * 1000, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`it did not end within ${Math.round(limitSeconds)} s`)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    over.abort()
+    // Told above, or called off: nobody else is to hear of either.
+    late.catch(() => undefined)
+    work.catch(() => undefined)
   }
 }
 

@@ -24,6 +24,7 @@ const rehearsalConnections = 128
 const rehearsalPeople = 12_000
 const leaseWithinMs = 30_000
 const restWithinMs = 60_000
+const closeWithinMs = 2_000
 /** After the last planned press, those who wait to come again do so for this long. */
 const graceMs = 10_000
 
@@ -95,10 +96,11 @@ export class World {
   }
 
   async close(): Promise<void> {
-    await this.watchers.end()
-    await this.sampler?.stop()
     this.#client.close()
     this.#questions.close()
+    // Whoever waits for a connection that will never be, waits for ever.
+    await Promise.race([this.watchers.end(), pause(closeWithinMs, undefined, { ref: false })])
+    await this.sampler?.stop()
     this.redis.disconnect()
     await this.sql.end({ timeout: 2 })
   }
