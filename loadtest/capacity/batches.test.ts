@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { seeded } from '../peers/seeded.ts'
-import { callMsOf, callsOf, callsPerSecond, claimsPerCall } from './batches.ts'
+import { callMsOf, callsOf, callsPerSecond, claimsPerCall, repeatsOnlyShare } from './batches.ts'
 
 const near = (found: number, expected: number, share: number) =>
   assert.ok(Math.abs(found - expected) <= expected * share, `${found} is not within ${share} of ${expected}`)
@@ -79,4 +79,11 @@ test('at the databases’ cap the number of calls stays and their size and durat
   const free = callsOf(10_000, 10, 4, 100_000)
   assert.equal(free.ms, 4)
   near(free.perSecond * free.claims, 10_000, 0.001)
+})
+
+test('an idle gate’s calls are repetitions as often as its claims are, a busy one’s hardly ever', () => {
+  near(repeatsOnlyShare(0.001, 1, 0.3), 0.3, 0.001)
+  assert.equal(repeatsOnlyShare(1_000, 8, 0), Math.exp(-4) - Math.exp(-4))
+  near(repeatsOnlyShare(1_000, 8, 1), 1, 0.001)
+  assert.ok(repeatsOnlyShare(4_000, 8, 0.5) < 0.001)
 })

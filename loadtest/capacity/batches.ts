@@ -14,6 +14,15 @@ export function claimsPerCall(perSecond: number, callMs: number): number {
   return Math.min(platform.claimsPerCall.amount, y + Math.exp(-y))
 }
 
+/**
+ * Share of calls with nothing but repetitions in them, when `repeats` of all claims are: of a call that was made as a
+ * claim came to a free place (e^−y of them), and of those with n claims by Poisson's chances, each repeats^n.
+ */
+export function repeatsOnlyShare(perSecond: number, callMs: number, repeats: number): number {
+  const y = (perSecond * callMs) / 1_000 / platform.callsInFlight.amount
+  return Math.exp(-y) * (repeats - 1) + Math.exp(y * (repeats - 1))
+}
+
 /** Calls a second of one isolate and bucket; more claims never make fewer. */
 export function callsPerSecond(perSecond: number, callMs: number): number {
   return perSecond === 0 ? 0 : perSecond / claimsPerCall(perSecond, callMs)

@@ -1,4 +1,4 @@
-import { claimsPerCall } from './batches.ts'
+import { claimsPerCall, repeatsOnlyShare } from './batches.ts'
 import type { Costs, LocalTimes } from './costs.ts'
 
 /** What a run brings, in numbers that are known before it is measured. One isolate, one bucket, one machine. */
@@ -38,10 +38,11 @@ export function durationAt(share: number, local: LocalTimes, what: 'call_ms' | '
 export function predict({ unit, local }: Costs, run: Run): Prediction {
   const arbiter = run.accepted + run.repeats
   const share = run.claimsPerSecond / local.claims_per_second
-  const batch = claimsPerCall(run.claimsPerSecond, durationAt(share, local, 'call_ms'))
+  const callMs = durationAt(share, local, 'call_ms')
+  const batch = claimsPerCall(run.claimsPerSecond, callMs)
   const calls = arbiter / batch
-  // A call accepts when at least one of its claims is not a repetition.
-  const accepting = arbiter === 0 ? 0 : calls * (1 - (run.repeats / arbiter) ** batch)
+  const accepting =
+    arbiter === 0 ? 0 : calls * (1 - repeatsOnlyShare(run.claimsPerSecond, callMs, run.repeats / arbiter))
   const entriesPerSecond = arbiter === 0 ? 0 : (run.claimsPerSecond * accepting) / arbiter
   const entriesPerBatch = claimsPerCall(entriesPerSecond, durationAt(share, local, 'drain_batch_ms'))
   const drainBatches = accepting / entriesPerBatch
