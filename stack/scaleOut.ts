@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Balancer, startBalancer } from './balancer.ts'
 import { Part } from './part.ts'
@@ -16,7 +16,7 @@ export interface ScaleOptions {
   cores?: number
   /** Worker runtimes, each with an address of its own. */
   workers?: number
-  /** Makes the main store a cluster: so many masters, and replicas dealt out to them. */
+  /** Makes the main store a cluster, empty at each start: so many masters, and replicas dealt out to them. */
   cluster?: { masters: number; replicas: number }
   /** Names of further stores, each a Redis and a gateway of its own. */
   stores?: readonly string[]
@@ -79,6 +79,8 @@ export async function startCluster(building: Building): Promise<void> {
       const given = building.options.redis
       const args = [...(await nodeArguments(await freePort())), ...(given?.args ?? [])]
       const dir = join(building.dir, name, 'redis')
+      // Nodes of a former run know each other by ports that are others' now.
+      rmSync(dir, { recursive: true, force: true })
       const start = (port: number | undefined) =>
         startRedis({ ...given, args, binary, dir, ...(port === undefined ? {} : { port }) })
       const part = new Part(name, start, reporter(building))
