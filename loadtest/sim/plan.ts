@@ -38,13 +38,14 @@ export function planOf(seed: number): Plan {
   const bucketCount = random.weighted({ 1: 45, 2: 35, 3: 20 } as const as Record<string, number>)
   const activeMs = random.int(4_000, 8_000)
   const windowed = random.chance(0.15)
+  const inFlight = random.chance(0.35) ? 'cancel' : 'continue'
   return {
     seed,
     quota: random.int(1, 12),
     perUserLimit: random.chance(0.7) ? 1 : 2,
     bucketCount: Number(bucketCount),
     tailPolicy: random.weighted<TailPolicy>({ rebalance: 60, centralise: 25, accept: 15 }),
-    inFlight: random.chance(0.35) ? 'cancel' : 'continue',
+    inFlight,
     users: random.int(5, 24),
     cores: random.chance(0.35) ? 2 : 1,
     startsInMs: random.chance(0.2) ? random.int(500, 2_500) : -60_000,
@@ -52,7 +53,7 @@ export function planOf(seed: number): Plan {
     activeMs,
     pace: random.weighted<Pace>({ even: 15, quick: 35, mixed: 35, slow: 15 }),
     troubles: troublesOf(random),
-    happenings: happeningsOf(random, activeMs),
+    happenings: happeningsOf(random, activeMs, inFlight),
   }
 }
 
@@ -68,7 +69,7 @@ function troublesOf(random: Random): Troubles {
   }
 }
 
-function happeningsOf(random: Random, activeMs: number): Happening[] {
+function happeningsOf(random: Random, activeMs: number, inFlight: Plan['inFlight']): Happening[] {
   const happenings: Happening[] = []
   const at = () => random.int(1_200, activeMs)
   const some = (chance: number, most: number) => (random.chance(chance) ? random.int(1, most) : 0)
@@ -76,9 +77,13 @@ function happeningsOf(random: Random, activeMs: number): Happening[] {
     happenings.push({ atMs: at(), kind: 'kill core', which: random.int(0, 1) })
   for (let n = some(0.25, 3); n > 0; n--)
     happenings.push({ atMs: at(), kind: 'kill edge', which: random.int(0, 1) })
-  if (random.chance(0.25)) {
+  // Where a pause cancels what is not delivered yet, it shall meet some of that: a core may have died just before.
+  const cancels = inFlight === 'cancel'
+  if (random.chance(cancels ? 0.85 : 0.2)) {
     const pausedAt = at()
     happenings.push({ atMs: pausedAt, kind: 'pause' })
+    if (cancels && random.chance(0.7))
+      happenings.push({ atMs: pausedAt - random.int(100, 900), kind: 'kill core', which: 0 })
     if (random.chance(0.85)) happenings.push({ atMs: pausedAt + random.int(200, 2_500), kind: 'resume' })
   }
   if (random.chance(0.3)) happenings.push({ atMs: at(), kind: 'increase', amount: random.int(1, 5) })

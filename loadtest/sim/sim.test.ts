@@ -20,8 +20,8 @@ async function reports(seeds: readonly number[], mutation?: string): Promise<See
   return found
 }
 
-test('forty small worlds with crashes, losses and rewinds keep every invariant, and a seed repeats step by step', async () => {
-  const [first, second] = await Promise.all([reports(range(20)), reports([...range(20, 21), 3, 7, 11])])
+test('thirty small worlds with crashes, losses and rewinds keep every invariant, and a seed repeats step by step', async () => {
+  const [first, second] = await Promise.all([reports(range(15)), reports([...range(15, 16), 3, 7])])
   const all = [...first, ...second]
   assert.deepEqual(
     all.flatMap(({ seed, violations }) => violations.map((what) => `seed ${seed}: ${what}`)),
@@ -30,25 +30,29 @@ test('forty small worlds with crashes, losses and rewinds keep every invariant, 
   // They were worth something: coupons, lost stores, moved stock.
   const sum = (of: (counts: SeedReport['counts']) => number) =>
     all.reduce((n, { counts }) => n + of(counts), 0)
-  assert.ok(sum(({ coupons }) => coupons) > 100)
+  assert.ok(sum(({ coupons }) => coupons) > 80)
   assert.ok(sum(({ losses }) => losses) > 5)
   assert.ok(sum(({ transfers }) => transfers) > 5)
-  for (const seed of [3, 7, 11]) {
+  for (const seed of [3, 7]) {
     const [one, again] = all.filter((report) => report.seed === seed)
     assert.deepEqual([again!.hash, again!.steps], [one!.hash, one!.steps], `seed ${seed}`)
   }
-  assert.equal(new Set(all.map(({ hash }) => hash)).size, 40)
+  assert.equal(new Set(all.map(({ hash }) => hash)).size, 30)
 })
 
-for (const name of ['replay-ignored', 'limit-after-stock', 'lease-ignored'])
-  test(`the planted bug ${name} is caught, and its story says what broke`, async () => {
-    const found = await reports(range(10), name)
-    const { violations, story } = found.at(-1)!
-    assert.ok(violations.length > 0, `not within ${found.length} seeds`)
-    const text = story.join('\n')
-    for (const violation of violations) assert.ok(text.includes(violation))
-    assert.match(text, /world: \{"seed":\d+/)
-  })
+test('three planted bugs are caught, each with a story that says what broke', async () => {
+  const names = ['replay-ignored', 'token-reuse-unseen', 'lease-ignored']
+  await Promise.all(
+    names.map(async (name) => {
+      const found = await reports(range(10), name)
+      const { violations, story } = found.at(-1)!
+      assert.ok(violations.length > 0, `${name}: not within ${found.length} seeds`)
+      const text = story.join('\n')
+      for (const violation of violations) assert.ok(text.includes(violation), name)
+      assert.match(text, /world: \{"seed":\d+/)
+    }),
+  )
+})
 
 test('a planted bug whose place is gone, or not the only one, is an error', () => {
   assert.equal(replaceOnce('a b c', 'b', 'x', 'here'), 'a x c')
