@@ -161,6 +161,8 @@ describe('the whole path, spread out', () => {
       stack.scaled.parts.get('core-2')!.kill(),
       stack.scaled.parts.get('redis-node-1')!.kill(),
     ])
+    const ready = await fetch(`${stack.scaled.cores[0]}/readyz`)
+    assert.equal(ready.status, 200, 'the others are in service while one node is away')
     told.push(...(await claimAll(campaignId, people.slice(40))))
     assert.equal(told.length, people.length)
     await assertSound(campaignId, told, stack.endpoints.redis)
