@@ -44,6 +44,8 @@ export class Crowd {
   fooled = 0
   /** Outcomes that a client was left to ask for. */
   unknowns = 0
+  /** When BUSY was told (ms since the epoch). */
+  readonly busyAtMs: number[] = []
   /** When SOLD_OUT was first told, by campaign (ms since the epoch). */
   readonly soldOutAtMs = new Map<string, number>()
   readonly #parts: CrowdParts
@@ -191,7 +193,8 @@ export class Crowd {
     else if (leavesOpen(code)) {
       if (!visitor.unknown) this.unknowns++
       if (key === visitor.key) visitor.unknown = true
-    } else if (code === 'SOLD_OUT' && !this.soldOutAtMs.has(id)) this.soldOutAtMs.set(id, Date.now())
+    } else if (code === 'BUSY') this.busyAtMs.push(Date.now())
+    else if (code === 'SOLD_OUT' && !this.soldOutAtMs.has(id)) this.soldOutAtMs.set(id, Date.now())
     if (!tellsNothing(code) && key === visitor.key) visitor.unknown = false
     return answer
   }

@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import type { Timeline } from '../record/record.ts'
 import { HttpClient } from '../traffic/client.ts'
 import { percentileOf, type Tally } from './tally.ts'
-import { arbitrationIn } from './usage.ts'
+import { arbitrationIn, type StoreWork, workIn } from './usage.ts'
 
 export interface SamplerParts {
   tally: Tally
@@ -22,6 +22,8 @@ interface Stock {
   remaining: number
   entries: number
   leaseMs: number
+  /** Of Redis since it started: CPU seconds, and bytes in and out. */
+  work: StoreWork
 }
 
 /**
@@ -41,6 +43,7 @@ export class Sampler {
   #lastAt = this.#startedAt
   #issued: { count: number; at: number } | undefined
   #calls: { calls: number; claims: number } | undefined
+  #work: (StoreWork & { at: number }) | undefined
   #timer: NodeJS.Timeout | undefined
   #busy = false
   #stopped = false
@@ -125,6 +128,7 @@ export class Sampler {
       accept_p99_ms: percentileOf(window.acceptMs, 99),
       sse_clients: this.#parts.streams(),
       polls: rate(window.polls),
+      ...this.#storeWork(stock?.work),
       ...this.#arbitration(gate, seconds),
     }
     for (const [code, count] of Object.entries(window.refused)) row[`refused.${code}`] = rate(count)
@@ -160,6 +164,24 @@ export class Sampler {
     return { calls: Math.round(calls / seconds), batch }
   }
 
+  /** What Redis did since the last sample: of one CPU, and over the network. */
+  #storeWork(now: StoreWork | undefined): {
+    redis_cpu_percent: number | null
+    redis_kb_per_s: number | null
+  } {
+    const last = this.#work
+    const at = performance.now()
+    this.#work = now === undefined ? undefined : { ...now, at }
+    // A Redis that was started anew began to count anew.
+    if (now === undefined || last === undefined || now.bytes < last.bytes)
+      return { redis_cpu_percent: null, redis_kb_per_s: null }
+    const seconds = (at - last.at) / 1000
+    return {
+      redis_cpu_percent: Math.round(((now.cpuSeconds - last.cpuSeconds) / seconds) * 1000) / 10,
+      redis_kb_per_s: Math.round((now.bytes - last.bytes) / seconds / 1000),
+    }
+  }
+
   async #readStock(): Promise<Stock> {
     const pipeline = this.#redis.pipeline()
     for (const { id, bucketCount } of this.#parts.campaigns)
@@ -168,9 +190,13 @@ export class Sampler {
         pipeline.xlen(`tg:{${id}:${bucket}}:log`)
       }
     this.commandsSent += pipeline.length
+    // Nobody is billed for this one.
+    pipeline.info('cpu', 'stats')
     const replies = (await pipeline.exec()) ?? []
+    const [infoError, info] = replies.pop() as [Error | null, string]
+    if (infoError) throw infoError
     const now = Date.now()
-    const stock: Stock = { remaining: 0, entries: 0, leaseMs: Number.POSITIVE_INFINITY }
+    const stock: Stock = { remaining: 0, entries: 0, leaseMs: Number.POSITIVE_INFINITY, work: workIn(info) }
     for (let i = 0; i < replies.length; i += 2) {
       const [gateError, gate] = replies[i] as [Error | null, (string | null)[]]
       const [logError, length] = replies[i + 1] as [Error | null, number]

@@ -99,16 +99,28 @@ export function splitCommands(
   return { edge, core: theirs - edge }
 }
 
-/** What Redis says of its own work: CPU seconds, and how long scripts take (µs, since it started). */
-export async function readStore(
-  redis: Redis,
-): Promise<{ cpuSeconds: number; scriptUs: Record<string, number> }> {
-  const cpu = await redis.info('cpu')
-  const latency = await redis.info('latencystats')
-  const of = (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(cpu)?.[1] ?? 0)
-  const script = /latency_percentiles_usec_evalsha:p50=([\d.]+),p99=([\d.]+),p99\.9=([\d.]+)/.exec(latency)
+/** Since Redis was started: CPU seconds, and bytes in and out. */
+export interface StoreWork {
+  cpuSeconds: number
+  bytes: number
+}
+
+/** From the text of INFO. */
+export function workIn(info: string): StoreWork {
+  const of = (name: string) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1] ?? 0)
   return {
     cpuSeconds: of('used_cpu_user') + of('used_cpu_sys'),
+    bytes: of('total_net_input_bytes') + of('total_net_output_bytes'),
+  }
+}
+
+/** What Redis says of its own work: CPU seconds, and how long scripts take (µs, since it started). */
+export async function readStore(redis: Redis): Promise<StoreWork & { scriptUs: Record<string, number> }> {
+  const info = await redis.info('cpu', 'stats')
+  const latency = await redis.info('latencystats')
+  const script = /latency_percentiles_usec_evalsha:p50=([\d.]+),p99=([\d.]+),p99\.9=([\d.]+)/.exec(latency)
+  return {
+    ...workIn(info),
     scriptUs:
       script === null
         ? {}

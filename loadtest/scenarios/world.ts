@@ -70,7 +70,7 @@ export class World {
   look: ((deliveries: readonly Delivery[]) => Record<string, number>) | undefined
   /** A name for some deliveries, whose latencies are told beside the whole. */
   groupOf: ((delivery: Delivery) => string | undefined) | undefined
-  before: { counters: Counters; redisCpu: number; at: number } | undefined
+  before: { counters: Counters; redisCpu: number; redisBytes: number; at: number } | undefined
   readonly #options: WorldOptions
   readonly #client: HttpClient
   readonly #questions: HttpClient
@@ -180,9 +180,9 @@ export class World {
   async begin(): Promise<void> {
     const { metricsToken, sampleEveryMs, progress } = this.#options
     const counters = await readCounters(this.stack, metricsToken)
-    const { cpuSeconds } = await readStore(this.redis)
+    const { cpuSeconds, bytes } = await readStore(this.redis)
     for (const [name, part] of Object.entries(this.stack.parts)) this.cpu.follow(name, part.pid)
-    this.before = { counters, redisCpu: cpuSeconds, at: performance.now() }
+    this.before = { counters, redisCpu: cpuSeconds, redisBytes: bytes, at: performance.now() }
     this.sampler = new Sampler({
       tally: this.tally,
       redisUrl: this.stack.endpoints.redis,

@@ -42,6 +42,7 @@ export const buckets: Scenario = {
       // Nobody returns stock here, so an acceptance after somebody heard SOLD_OUT had stock all the time.
       accepted_after_sold_out: soldOutAtMs === undefined ? 0 : times.filter((at) => at > soldOutAtMs).length,
       tail_ms: (times.at(-1) ?? 0) - (times[Math.floor(times.length * 0.98)] ?? 0),
+      busy_after_the_last: crowd.busyAtMs.filter((at) => at > (times.at(-1) ?? 0)).length,
       sold_out_told: crowd.soldOutAtMs.size,
       ...(soldOutAtMs === undefined ? {} : { known_after_ms: soldOutAtMs - (times.at(-1) ?? 0) }),
     })

@@ -27,19 +27,21 @@ export const oneStockKey: Scenario = {
       zipf: 1,
     })
     await world.begin()
-    const redisBefore = world.before!.redisCpu
+    const { redisCpu: redisBefore, redisBytes } = world.before!
     const before = world.before!.counters
     const began = performance.now()
     await world.flood(crowd)
     const floodSeconds = (performance.now() - began) / 1000
     const counters = await world.counters()
-    const { cpuSeconds } = await world.readStore()
+    const { cpuSeconds, bytes } = await world.readStore()
     const decisions = counters.claims - before.claims
     const calls = counters.calls - before.calls
     Object.assign(world.figures, {
       redis_cpu_percent: ((cpuSeconds - redisBefore) / floodSeconds) * 100,
       decisions_per_s: decisions / floodSeconds,
       calls_per_s: calls / floodSeconds,
+      redis_kb_per_s: (bytes - redisBytes) / floodSeconds / 1000,
+      redis_bytes_per_decision: (bytes - redisBytes) / Math.max(1, decisions),
       decisions_per_redis_cpu_s: decisions / Math.max(0.01, cpuSeconds - redisBefore),
     })
   },
