@@ -46,7 +46,14 @@ export async function main(args: readonly string[]): Promise<number> {
     console.log(help)
     return 0
   }
-  const record = options.plant === undefined ? await simulate(options) : await plant(options.plant, options)
+  let record: SimulationRecord
+  try {
+    record = options.plant === undefined ? await simulate(options) : await plant(options.plant, options)
+  } catch (error) {
+    progress(undefined)
+    console.error(`sim: the simulation itself failed, so nothing is known:\n${(error as Error).message}`)
+    return 1
+  }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(record, null, 2)}\n`)
   const missed = record.mutations.filter(({ caught_at }) => caught_at === null).length
   return record.violations.length > 0 || missed > 0 ? 1 : 0

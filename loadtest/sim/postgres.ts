@@ -104,14 +104,15 @@ async function runTransaction(
   try {
     return await client.begin(async (tx) => {
       release()
-      const died = new Promise<never>((_, reject) => {
-        process.onDeath.push(() => reject(new Died('its process died')))
-      })
-      died.catch(() => undefined)
+      const died = Promise.withResolvers<never>()
+      died.promise.catch(() => undefined)
+      const die = () => died.reject(new Died('its process died'))
+      process.onDeath.add(die)
       try {
         const done = within(process, part, () => work(counted(tx, scheduler, statements)))
-        return await Promise.race([done, died])
+        return await Promise.race([done, died.promise])
       } finally {
+        process.onDeath.delete(die)
         release = scheduler.hold()
       }
     })

@@ -184,7 +184,7 @@ export class SimulatedConnection extends EventEmitter {
     this.#network = network
     this.#bus = bus
     this.#mine = scope()
-    this.process.onDeath.push(() => this.#drop())
+    this.process.onDeath.add(() => this.#drop())
     this.#connect()
   }
 

@@ -12,7 +12,7 @@ export class Process {
   readonly name: string
   alive = true
   /** Called when it dies. */
-  readonly onDeath: (() => void)[] = []
+  readonly onDeath = new Set<() => void>()
 
   constructor(name: string) {
     this.name = name
@@ -21,7 +21,7 @@ export class Process {
   kill(): void {
     if (!this.alive) return
     this.alive = false
-    for (const die of this.onDeath) die()
+    for (const die of [...this.onDeath]) die()
   }
 }
 

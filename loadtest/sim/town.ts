@@ -77,14 +77,17 @@ export class Town {
   }
 
   noteAcceptance(userId: string, requestId: string, receipt: string): void {
-    if (this.record.acceptances.has(requestId)) return
+    const seen = this.record.acceptances.get(requestId)
+    if (seen !== undefined && seen.userId !== userId)
+      this.faults.push(`4: request ${requestId} was told to ${seen.userId} and to ${userId}`)
+    if (seen !== undefined) return
     this.record.acceptances.set(requestId, { userId, requestId, receipt, seenAtMs: this.scheduler.nowMs })
   }
 
   follow({ userId }: { userId: string }, requestId: string, random: Random): void {
     const manner = random.weighted<Manner>({ listens: 50, asks: 30, leaves: 20 })
     const acceptance = this.record.acceptances.get(requestId)
-    if (acceptance?.userId !== userId) throw new Error('an acceptance that nobody has noted')
+    if (acceptance?.userId !== userId) return
     const follow = new Follow(acceptance, manner, this)
     this.record.follows.push(follow)
     within(this.world, 'client', () => follow.run().catch((error) => this.scheduler.fail(error)))
@@ -100,7 +103,7 @@ export class Town {
   #startEdge(which: number): void {
     const edge = startEdge(`edge-${which + 1}.${this.#count(which)}`, this.#ground.edge)
     this.edges[which] = edge
-    edge.process.onDeath.push(() => this.#startEdge(which))
+    edge.process.onDeath.add(() => this.#startEdge(which))
   }
 
   #startCore(which: number): void {
@@ -110,7 +113,7 @@ export class Town {
     const core = startCore(name, consumer, this.#ground.core)
     this.#cores[which] = core
     const awayMs = this.network.stormy ? this.random.int(50, 2_500) : 50
-    core.process.onDeath.push(() => {
+    core.process.onDeath.add(() => {
       this.scheduler.after(awayMs, this.world, () => this.#startCore(which))
     })
   }
