@@ -65,6 +65,7 @@ export async function measure(scenario: Scenario, world: World, load: Load): Pro
       replays_that_differ: mismatches,
       bots_served: fooled,
       claims_per_call: work.claims / Math.max(1, work.calls),
+      edge_commands_per_call: commands.edge / Math.max(1, work.calls),
       edge_commands_per_request: commands.edge / Math.max(1, tally.offered),
       claims_per_transaction: deliveries.length / Math.max(1, work.transactions),
       // Of a Redis that was started anew, the counter began anew too.
