@@ -14,6 +14,7 @@ const restWithinMs = 60_000
 const reachesWithinMs = 60_000
 /** The guardian rebuilds what it can within this, or logs that it can't. */
 const healsWithinMs = 15_000
+const restoredLeaseMs = 6_000
 /** What Redis does not say is found by the check that comes every 15 s, and believed the second time. */
 const noticesWithinMs = 30_000
 
@@ -60,7 +61,8 @@ export class Director {
     const { plan, scheduler } = this.#town
     if (this.#server.losses === 0) return
     const unseen = plan.happenings.some((one) => one.kind === 'rewind' && !one.seen)
-    if (unseen) await scheduler.sleep(noticesWithinMs)
+    // A state that was restored brings its lease along: only what is left after that is the guardian's own word.
+    await scheduler.sleep(unseen ? noticesWithinMs : restoredLeaseMs)
     const untilMs = scheduler.elapsedMs + healsWithinMs
     for (;;) {
       const { state, bucketCount } = await this.#ledger()

@@ -11,6 +11,13 @@ export interface GateMoment {
   state: string
 }
 
+/** Scripts that do a thing once: the answer when they do it, and how many arguments name the thing. */
+const once: Readonly<Record<string, { done: string; words: number; invariant: number }>> = {
+  withdraw: { done: 'moved', words: 1, invariant: 9 },
+  deposit: { done: 'moved', words: 1, invariant: 9 },
+  compensate: { done: 'returned', words: 2, invariant: 6 },
+}
+
 /** A rewind's goal: every key of the campaign as it was. */
 interface Snapshot {
   atMs: number
@@ -40,6 +47,7 @@ export class RedisServer {
   readonly deliveredAtMs = new Map<string, number>()
   /** Told when a log may hold something new. */
   readonly onWrite = new Set<() => void>()
+  readonly #done = new Set<string>()
   /** What a gate said that no gate may. */
   readonly faults: string[] = []
 
@@ -67,9 +75,19 @@ export class RedisServer {
       Promise.all([redis.call('evalsha', ...args), redis.hgetall(gate)]),
     )
     this.#note(gate, fields, name)
+    this.#noteOnce(name, gate, args, String(answer))
     if (answer === 'rebuilt')
       this.rebuildsAtMs.set(gate, [...(this.rebuildsAtMs.get(gate) ?? []), this.#scheduler.nowMs])
     return answer
+  }
+
+  /** A transfer moves a gate once for its id, and a request's stock comes back once, however often it is asked for. */
+  #noteOnce(name: string, gate: string, args: readonly string[], answer: string): void {
+    const of = once[name]
+    if (of === undefined || !answer.startsWith(of.done)) return
+    const what = `${name} of ${gate} for ${args.slice(4, 4 + of.words).join(' ')}`
+    if (this.#done.has(what)) this.faults.push(`${of.invariant}: ${what} was done twice`)
+    this.#done.add(what)
   }
 
   /** Keeps what a gate holds now, and finds what none may hold. */
@@ -137,6 +155,8 @@ export class RedisServer {
       for (const [key, value] of snapshot?.values ?? []) await redis.restore(key, 0, value)
     })
     this.losses += 1
+    // What was done may not have been done in that state.
+    this.#done.clear()
     this.lossesAtMs.push(this.#scheduler.nowMs)
     if (seen) this.life += 1
     this.offset = Math.floor(this.offset / 2)
