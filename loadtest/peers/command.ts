@@ -25,7 +25,8 @@ ${designs.map(({ name, about }) => `  ${name.padEnd(20)} ${about}`).join('\n')}
   --json FILE   writes the records
   --into FILE   merges them into the record of a run
 
-Exit code 1 when ours oversold, lost, doubled or stranded anything; what the others do is a finding.`
+Exit code 1 when ours oversold, lost, doubled or stranded anything, or did not come to rest; what the others do is a
+finding.`
 
 export async function main(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({

@@ -65,8 +65,9 @@ export class Ours implements Contestant {
       },
       rest: () => this.#rest(id),
       look: async () => {
-        await this.#presentReceipts(client, id, told)
-        await this.#rest(id)
+        // What can't be presented or does not come to rest is judged as it stands.
+        await this.#presentReceipts(client, id, told).catch(() => undefined)
+        await this.#rest(id).catch(() => undefined)
         return this.#look(id, gate)
       },
       close: async () => {

@@ -32,6 +32,8 @@ export interface Round extends Judgement {
   readonly withdrawn: number
   readonly unanswered: number
   readonly coupons: number
+  /** Something was still under way when patience ended: it is judged as it stood then. */
+  readonly unrested: boolean
   /** The longest time without a yes, from the kill on and between two of them; the second of downtime is in it. */
   readonly outageMs: number
 }
@@ -58,7 +60,10 @@ export async function runRound(
       return killedAt
     })
     const [crowd, killedAt] = await Promise.all([sendCrowd(client, { ...opened, ...shape }), fault])
-    await opened.rest()
+    const rested = await opened.rest().then(
+      () => true,
+      () => false,
+    )
     const { coupons, remaining, withdrawn } = await opened.look(crowd.promised)
     const promised = [...crowd.promised].filter((user) => !withdrawn.has(user))
     return {
@@ -68,6 +73,7 @@ export async function runRound(
       withdrawn: withdrawn.size,
       unanswered: crowd.unanswered,
       coupons: coupons.length,
+      unrested: !rested,
       outageMs: longestSilence(crowd.yesAt, killedAt),
     }
   } finally {

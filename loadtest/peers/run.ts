@@ -77,7 +77,7 @@ async function runOne(contestant: Contestant, wish: PeersWish): Promise<PeerReco
       wish.say(
         `    ${kill.kind.padEnd(9)} × ${kill.times}: oversold ${kill.oversold}, lost ${kill.lost}, ` +
           `doubled ${kill.doubled}, stranded ${kill.stranded} (${kill.promised} promised, ${kill.coupons} coupons, silent for ${kill.outage_ms} ms` +
-          `${kill.unanswered > 0 ? `, ${kill.unanswered} unanswered` : ''})`,
+          `${kill.unanswered > 0 ? `, ${kill.unanswered} unanswered` : ''}${kill.unrested ? `, ${kill.unrested} not at rest` : ''})`,
       )
     return record
   } finally {
@@ -107,16 +107,19 @@ function recordOf(contestant: Contestant, throughput: Throughput, rounds: readon
       withdrawn: some.reduce((n, round) => n + round.withdrawn, 0),
       unanswered: some.reduce((n, round) => n + round.unanswered, 0),
       coupons: some.reduce((n, round) => n + round.coupons, 0),
+      unrested: some.filter((round) => round.unrested).length,
       outage_ms: Math.max(...some.map((round) => round.outageMs)),
     }))
   const withdrawn = kills.reduce((n, kill) => n + kill.withdrawn, 0)
   const unanswered = kills.reduce((n, kill) => n + kill.unanswered, 0)
+  const unrested = kills.reduce((n, kill) => n + kill.unrested, 0)
   const notes = [
     `Path: ${contestant.path}.`,
     `When the last of ${accepted} acceptances was answered, ${couponsThen} coupons existed.`,
     withdrawn > 0
       ? `${withdrawn} promises lost with Redis' last second were told REJECTED with a reason.`
       : '',
+    unrested > 0 ? `${unrested} rounds did not come to rest and were judged as they stood.` : '',
     unanswered > 0 ? `${unanswered} presses never got a final answer.` : '',
   ]
   return {

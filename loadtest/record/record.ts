@@ -159,6 +159,8 @@ export interface PeerKill {
   /** Presses without a final answer. */
   readonly unanswered: number
   readonly coupons: number
+  /** Rounds that did not come to rest: judged as they stood. */
+  readonly unrested?: number
   /** The longest time without a yes, from a kill on. */
   readonly outage_ms?: number
 }
