@@ -76,8 +76,11 @@ export class RedisServer {
     )
     this.#note(gate, fields, name)
     this.#noteOnce(name, gate, args, String(answer))
-    if (answer === 'rebuilt')
+    if (answer === 'rebuilt') {
       this.rebuildsAtMs.set(gate, [...(this.rebuildsAtMs.get(gate) ?? []), this.#scheduler.nowMs])
+      // The new gate counts from the ledger: what that had not recorded is still to be done.
+      for (const what of this.#done) if (what.includes(gate)) this.#done.delete(what)
+    }
     return answer
   }
 

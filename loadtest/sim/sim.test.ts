@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { type SeedReport, simulateSeeds } from './fleet.ts'
 import { replaceOnce } from './hooks.ts'
@@ -63,9 +64,10 @@ test('a planted bug whose place is gone, or not the only one, is an error', () =
   assert.throws(() => replaceOnce('a b b', 'b', 'x', 'here'), /2 times/)
 })
 
-test('every planted bug fits the present text of the product', async () => {
-  const { readFile } = await import('node:fs/promises')
+test('every planted bug fits the present text of the product, and stands in the documents', async () => {
+  const document = await readFile(new URL('../../docs/simulation.md', import.meta.url), 'utf8')
   for (const { name, file, find } of mutations) {
+    assert.ok(document.includes(`| \`${name}\` |`), `${name} is not in docs/simulation.md`)
     const text = await readFile(new URL(`../../${file}`, import.meta.url), 'utf8')
     assert.equal(text.split(find).length, 2, `${name}: ${file}`)
   }
