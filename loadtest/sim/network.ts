@@ -14,6 +14,14 @@ export interface Troubles {
   crash: number
 }
 
+/** What a world does to its operations. */
+export interface Weather {
+  readonly pace: Pace
+  readonly troubles: Troubles
+  /** A script whose calls fail often. */
+  readonly fickle: string | undefined
+}
+
 /** How long ways take, ms. */
 export type Pace = 'even' | 'quick' | 'mixed' | 'slow'
 
@@ -41,6 +49,7 @@ export class Network {
   readonly #random: Random
   readonly #pace: Pace
   readonly #troubles: Troubles
+  readonly #fickle: string | undefined
   /** Owns what is on its way: it never dies. */
   readonly #carrier = new Process('network')
   /** Whether anything goes wrong at all. */
@@ -48,12 +57,13 @@ export class Network {
   #transactions = 0
   readonly #waiting: (() => void)[] = []
 
-  constructor(scheduler: Scheduler, trace: Trace, random: Random, pace: Pace, troubles: Troubles) {
+  constructor(scheduler: Scheduler, trace: Trace, random: Random, weather: Weather) {
     this.scheduler = scheduler
     this.trace = trace
     this.#random = random
-    this.#pace = pace
-    this.#troubles = troubles
+    this.#pace = weather.pace
+    this.#troubles = weather.troubles
+    this.#fickle = weather.fickle
   }
 
   note(what: string, who = scope()): void {
@@ -79,7 +89,7 @@ export class Network {
 
   operate<T>(operation: Operation<T>): Promise<T> {
     const mine = scope()
-    const fate = this.#fate()
+    const fate = this.#fate(operation.what)
     const arrives = operation.outlives && this.#random.chance(0.5)
     return new Promise<T>((resolve, reject) => {
       const arrive = () => {
@@ -156,8 +166,16 @@ export class Network {
     )
   }
 
-  #fate(): Fate {
+  #fate(what: string): Fate {
     if (!this.stormy) return 'well'
+    if (this.#fickle !== undefined && what.startsWith(`${this.#fickle} `) && this.#random.chance(0.4))
+      return this.#random.weighted<Fate>({
+        well: 0,
+        lost: 60,
+        failed: 20,
+        'dies before': 5,
+        'dies after': 15,
+      })
     const { lost, failed, crash } = this.#troubles
     let at = this.#random.next() * 1_000
     at -= lost

@@ -19,6 +19,8 @@ export interface Plan {
   readonly activeMs: number
   readonly pace: Pace
   readonly troubles: Troubles
+  /** A script whose calls fail often in this world: what is rare elsewhere is met here. */
+  readonly fickle: string | undefined
   readonly happenings: readonly Happening[]
 }
 
@@ -53,8 +55,15 @@ export function planOf(seed: number): Plan {
     activeMs,
     pace: random.weighted<Pace>({ even: 15, quick: 35, mixed: 35, slow: 15 }),
     troubles: troublesOf(random),
+    fickle: fickleOf(seeded(seed, 'fickle')),
     happenings: happeningsOf(random, activeMs, inFlight),
   }
+}
+
+const fickleScripts = ['compensate', 'deposit', 'withdraw', 'settle', 'honour'] as const
+
+function fickleOf(random: Random): string | undefined {
+  return random.chance(0.35) ? random.pick(fickleScripts) : undefined
 }
 
 function troublesOf(random: Random): Troubles {

@@ -50,7 +50,7 @@ export async function runSeed(ground: Ground, seed: number): Promise<SeedResult>
   enter({ scheduler, random: seeded(seed, 'product') })
   const campaignId = await publish(ground, plan, epochMs)
   const trace = new Trace(epochMs)
-  const network = new Network(scheduler, trace, seeded(seed, 'network'), plan.pace, plan.troubles)
+  const network = new Network(scheduler, trace, seeded(seed, 'network'), plan)
   const buckets = Array.from({ length: plan.bucketCount }, (_, bucket) => ({ campaignId, bucket }))
   const server = new RedisServer(ground.redis, scheduler, buckets)
   const town = makeTown(ground, plan, network, server, campaignId)
