@@ -22,6 +22,8 @@ export const bounds = {
   tokenReplayMs: 5 * 60_000,
   /** The claim woken to lead the next call has so long to do it, before its request counts as dead. */
   handOnMs: 50,
+  /** Past this a call no longer keeps others from going beside it. */
+  callIsSlowMs: 50,
   /** A status question that the core did not answer waits so long for the arbiter's record. */
   recordedStatusMs: 1_000,
   /** With so many users who have streams open, those whose streams have ended without a word are looked for. */

@@ -86,24 +86,51 @@ test('an idle gate sends a claim at once and alone', async () => {
   assertOwn(await outcome, claimNumber(1))
 })
 
-test('what arrives while two calls are in flight forms the next, of 64 at most, in order of arrival', async () => {
+test('what arrives while a call is in flight forms the next, of 64 at most, in order of arrival', async () => {
   const calls = new HeldCalls()
   const { decide } = gate(calls)
-  const outcomes = Array.from({ length: 100 }, (_, n) => decide(claimNumber(n)))
-  assert.deepEqual(calls.sizes, [1, 1])
+  const outcomes = Array.from({ length: 64 }, (_, n) => decide(claimNumber(n)))
+  assert.deepEqual(calls.sizes, [1])
+  // A full one goes beside it, and a third never.
+  for (let n = 64; n < 140; n++) outcomes.push(decide(claimNumber(n)))
+  assert.deepEqual(calls.sizes, [1, 64])
   calls.answer()
   await turns()
-  assert.deepEqual(calls.sizes, [1, 1, 64])
+  assert.deepEqual(calls.sizes, [1, 64, 64])
   calls.answer()
   await turns()
-  assert.deepEqual(calls.sizes, [1, 1, 64, 34])
   calls.answer()
-  calls.answer(1)
+  await turns()
+  assert.deepEqual(calls.sizes, [1, 64, 64, 11])
+  calls.answer()
   for (const [n, outcome] of outcomes.entries()) assertOwn(await outcome, claimNumber(n))
   assert.deepEqual(
     calls.sent,
-    Array.from({ length: 100 }, (_, n) => claimNumber(n).packed),
+    Array.from({ length: 140 }, (_, n) => claimNumber(n).packed),
   )
+})
+
+test('a call that takes long keeps nobody from going beside it', async () => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+  const calls = new HeldCalls()
+  const { decide } = gate(calls)
+  const outcomes = [decide(claimNumber(1)), decide(claimNumber(2))]
+  mock.timers.tick(bounds.callIsSlowMs - 1)
+  outcomes.push(decide(claimNumber(3)))
+  assert.deepEqual(calls.sizes, [1])
+  mock.timers.tick(1)
+  outcomes.push(decide(claimNumber(4)))
+  assert.deepEqual(calls.sizes, [1, 3])
+  outcomes.push(decide(claimNumber(5)))
+  mock.timers.tick(bounds.callIsSlowMs)
+  outcomes.push(decide(claimNumber(6)))
+  assert.deepEqual(calls.sizes, [1, 3])
+  calls.answer(1)
+  await turns()
+  assert.deepEqual(calls.sizes, [1, 3, 2])
+  calls.answer()
+  calls.answer(1)
+  for (const [n, outcome] of outcomes.entries()) assertOwn(await outcome, claimNumber(n + 1))
 })
 
 test('claims of different buckets never share a call', async () => {
@@ -170,7 +197,9 @@ test('at its deadline a claim whose call has no answer is unknown; one that was 
   mock.timers.enable({ apis: ['setTimeout', 'Date'] })
   const calls = new HeldCalls()
   const { decide } = gate(calls)
-  const outcomes = [1, 2, 3].map((n) => decide(claimNumber(n)))
+  const outcomes = [decide(claimNumber(1))]
+  mock.timers.tick(bounds.callIsSlowMs)
+  outcomes.push(decide(claimNumber(2)), decide(claimNumber(3)))
   mock.timers.tick(limits.claimDeadlineMs)
   assert.deepEqual(
     (await Promise.all(outcomes)).map(({ kind }) => kind),
@@ -188,7 +217,11 @@ test('at its deadline a claim whose call has no answer is unknown; one that was 
 test('a full queue says busy at once', async () => {
   const calls = new HeldCalls()
   const { decide } = gate(calls)
-  const outcomes = Array.from({ length: limits.claimsWaitingMax + 2 }, (_, n) => decide(claimNumber(n)))
+  // One call of one claim, and a full one beside it.
+  const inFlight = 1 + limits.claimsPerCallMax
+  const outcomes = Array.from({ length: inFlight + limits.claimsWaitingMax }, (_, n) =>
+    decide(claimNumber(n)),
+  )
   assert.equal((await decide(claimNumber(9_999))).kind, 'busy')
   while (calls.open.length > 0) {
     calls.answer()
@@ -236,7 +269,9 @@ test('calls whose request died give their places back, and the next claims are d
   mock.timers.enable({ apis: ['setTimeout', 'Date'] })
   const calls = new HeldCalls()
   const { decide, events } = gate(calls)
-  const lost = [decide(claimNumber(1)), decide(claimNumber(2))]
+  const lost = [decide(claimNumber(1))]
+  mock.timers.tick(bounds.callIsSlowMs)
+  lost.push(decide(claimNumber(2)))
   mock.timers.tick(limits.claimDeadlineMs)
   await Promise.all(lost)
   const busy = decide(claimNumber(3))
@@ -260,10 +295,12 @@ test('a call is kept alive after its leader’s client has left', async () => {
 })
 
 test('when the claim that should lead next has died with its client, those behind it are decided all the same', async () => {
-  mock.timers.enable({ apis: ['setTimeout'] })
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] })
   const calls = new HeldCalls()
   const { decide } = gate(calls)
-  const led = [decide(claimNumber(1)), decide(claimNumber(2))]
+  const led = [decide(claimNumber(1))]
+  mock.timers.tick(bounds.callIsSlowMs)
+  led.push(decide(claimNumber(2)))
   // The dead request's part of the program never goes on.
   const dead = mock.method(Promise, 'withResolvers', () => ({
     promise: new Promise(() => undefined),

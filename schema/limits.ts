@@ -5,7 +5,7 @@
 export const limits = {
   /** Claims decided by one arbitration call (Redis time per call stays well under a millisecond). */
   claimsPerCallMax: 64,
-  /** Arbitration calls in flight per isolate and bucket. Two keep Redis busy while a reply travels. */
+  /** Arbitration calls in flight per isolate and bucket; the second only when it is full, or the first is slow. */
   callsInFlightMax: 2,
   /** Claims waiting for a call in one isolate and bucket; beyond it the answer is BUSY at once. */
   claimsWaitingMax: 4096,

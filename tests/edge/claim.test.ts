@@ -47,7 +47,7 @@ test('an accepted claim is answered with all that its client needs, and is in th
   assert.equal(body.status, 'ACCEPTED')
   assert.ok(isRequestId(requestId) && mayBelongTo(requestId, 'ann'))
   const receipt = unsealReceipt(body['receipt'] as string, world.ring('receiptKeys'))
-  assert.deepEqual(receipt, { campaignId: campaign.id, requestId, userId: 'ann' })
+  assert.deepEqual(receipt, { campaignId: campaign.id, bucket: 0, requestId, userId: 'ann' })
   assert.match(body['events_url'] as string, new RegExp(`^/v1/claims/${requestId}/events\\?ticket=`))
   const [record] = (await inspect(world.runner, campaign.buckets[0]!, 'ann'))!
   assert.equal(record!.requestId, requestId)

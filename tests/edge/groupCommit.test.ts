@@ -104,6 +104,7 @@ async function heldGroup(campaign: Campaign, count: number) {
   store.held.add(gateKey(campaign.buckets[0]!))
   const first = claim(campaign, 'one')
   await called(1)
+  await pause(bounds.callIsSlowMs)
   const second = claim(campaign, 'two')
   await called(2)
   const waiting = Array.from({ length: count }, (_, n) => claim(campaign, `user${n}`))
@@ -177,7 +178,10 @@ test('when all clients of those that wait leave, the next to come are decided', 
 test('a claim may wait long for another’s call, also when its own work is over: a body, a login, a limit’s or campaign’s look', async () => {
   const campaign = await world.campaign({ quota: 2_000 })
   store.held.add(gateKey(campaign.buckets[0]!))
-  const leaders = ['one', 'two'].map((user) => claim(campaign, user))
+  const leaders = [claim(campaign, 'one')]
+  await called(1)
+  await pause(bounds.callIsSlowMs)
+  leaders.push(claim(campaign, 'two'))
   await called(2)
   const kinds: Record<string, Extras> = {
     chunked: { chunked: true, headers: { 'Transfer-Encoding': 'chunked' } },
@@ -200,7 +204,7 @@ test('a bucket whose calls hang holds up no other, and no call has claims of two
   const [hanging, other] = campaign.buckets.map(gateKey) as [string, string]
   store.held.add(hanging)
   const stuck = Array.from({ length: 10 }, (_, n) => claim(campaign, `zero${n}`, 0))
-  await called(2)
+  await called(1)
   const free = Array.from({ length: 10 }, (_, n) => claim(campaign, `one${n}`, 1))
   for (const { user, answer } of free) assertOwn(user, await answer)
   store.held.clear()
