@@ -67,7 +67,7 @@ export const mutations: readonly Mutation[] = [
     file: 'lua/scripts/deposit-2.lua',
     find: alreadyMoved,
     replace: '',
-    seeds: 100,
+    seeds: 150,
   },
   {
     name: 'withdraw-twice',
@@ -141,7 +141,7 @@ export const mutations: readonly Mutation[] = [
     file: 'core/claim/classify.ts',
     find: "if (claimSeq === undefined) return { kind: 'reject', reason: 'REJECTED_DUPLICATE' }",
     replace: "if (claimSeq === undefined) return { kind: 'issue', claimSeq: mine.size + 1 }",
-    seeds: 200,
+    seeds: 300,
   },
   {
     name: 'dead-consumer-forgotten',
