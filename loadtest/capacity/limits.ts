@@ -1,3 +1,4 @@
+import { bounds } from '../../edge/bounds.ts'
 import { limits as product } from '../../schema/limits.ts'
 
 /** A published limit, or one that is of the product itself, and where it stands. */
@@ -35,6 +36,11 @@ export const platform = {
     amount: product.callsInFlightMax,
     what: 'calls in flight of an isolate and bucket',
     source: `${ours}, callsInFlightMax`,
+  },
+  callIsSlow: {
+    amount: bounds.callIsSlowMs,
+    what: 'ms of a call, past which a second goes beside it',
+    source: 'edge/bounds.ts, callIsSlowMs',
   },
   backlogEntries: {
     amount: product.drainLagEntriesMax,

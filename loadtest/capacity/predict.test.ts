@@ -19,11 +19,11 @@ const run = {
 
 test('a run’s calls, commands and CPU come out as by hand', () => {
   const found = predict(roundCosts, run)
-  // Half of what the machine takes: half way between 4 and 12 ms, so 8 claims come between two places.
-  const batch = 8 + Math.exp(-8)
+  // Half of what the machine takes: half way between 4 and 12 ms, so 16 claims come during a call.
+  const batch = 16 + Math.exp(-16)
   const calls = 10_000 / batch
   near(found.calls, calls)
-  // Some 250 entries/s, transactions of 20 ms likewise: 2.5 entries between two.
+  // Some 125 entries/s, transactions of 20 ms, two in work: 1.25 entries between two.
   const y = (2_000 / batch) * 0.01
   const drains = calls / (y + Math.exp(-y))
   near(found.commands, calls * 7 + drains * 10 + 100)
@@ -43,8 +43,8 @@ test('repetitions make calls that accept nothing, more of them where calls are s
   const alone = predict(roundCosts, { ...run, claimsPerSecond: 1, accepted: 5_000, repeats: 5_000 })
   assert.ok(alone.calls < 5_100)
   const together = predict(roundCosts, { ...run, accepted: 5_000, repeats: 5_000 })
-  // Of calls with 8 on average, e^-4 are without a first claim, less what never stands empty.
-  near(together.calls, (10_000 / (8 + Math.exp(-8))) * (1 - Math.exp(-4) + Math.exp(-8) / 2))
+  // Of calls with 16 on average, e^-8 are without a first claim, less what never stands empty.
+  near(together.calls, (10_000 / (16 + Math.exp(-16))) * (1 - Math.exp(-8) + Math.exp(-16) / 2))
 })
 
 test('a claim’s share of the machine has everything in it once', () => {

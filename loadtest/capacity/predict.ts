@@ -1,4 +1,4 @@
-import { claimsPerCall, repeatsOnlyShare } from './batches.ts'
+import { claimsPerCall, entriesPerDrain, repeatsOnlyShare } from './batches.ts'
 import type { Costs, LocalTimes } from './costs.ts'
 
 /** What a run brings, in numbers that are known before it is measured. One isolate, one bucket, one machine. */
@@ -44,7 +44,7 @@ export function predict({ unit, local }: Costs, run: Run): Prediction {
   const accepting =
     arbiter === 0 ? 0 : calls * (1 - repeatsOnlyShare(run.claimsPerSecond, callMs, run.repeats / arbiter))
   const entriesPerSecond = arbiter === 0 ? 0 : (run.claimsPerSecond * accepting) / arbiter
-  const entriesPerBatch = claimsPerCall(entriesPerSecond, durationAt(share, local, 'drain_batch_ms'))
+  const entriesPerBatch = entriesPerDrain(entriesPerSecond, durationAt(share, local, 'drain_batch_ms'))
   const drainBatches = accepting / entriesPerBatch
   const soldOutSeconds = run.soldOut / run.claimsPerSecond
   const looks = soldOutSeconds * soldOutLooksPerSecond
