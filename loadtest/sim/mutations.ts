@@ -136,14 +136,6 @@ export const mutations: readonly Mutation[] = [
     seeds: 200,
   },
   {
-    name: 'ledger-limit-unseen',
-    about: 'the ledger rejects nobody who has a coupon already',
-    file: 'core/claim/classify.ts',
-    find: "if (claimSeq === undefined) return { kind: 'reject', reason: 'REJECTED_DUPLICATE' }",
-    replace: "if (claimSeq === undefined) return { kind: 'issue', claimSeq: mine.size + 1 }",
-    seeds: 300,
-  },
-  {
     name: 'dead-consumer-forgotten',
     about: 'entries that a dead process had in hand are nobody’s',
     file: 'core/claim/drain.ts',
