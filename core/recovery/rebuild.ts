@@ -105,10 +105,7 @@ async function rebuildLocked(tx: Tx, deps: RebuildDeps, order: RebuildOrder): Pr
   const gate = await snapshot(deps.runner, bucket)
   const entries = await beginRebuild(deps.runner, bucket)
   if (entries > 0) return { outcome: 'draining', entries }
-  // A compensation whose answer is under way must not be taken for one of the new gate: it will ask again.
-  await tx`
-    UPDATE compensations SET version = version + 1
-    WHERE campaign_id = ${bucket.campaignId} AND bucket = ${bucket.bucket} AND state IN ('PENDING', 'UNKNOWN')`
+  await returnOwed(tx, bucket, deps.clock())
   const ballot = row.mode === 'ballot'
   const ledger = await readBucketLedger(tx, bucket, ballot)
   const numbers = numbersOf(row, ledger, Math.max(row.epoch, gate?.epoch ?? 0))
@@ -129,6 +126,20 @@ async function lockRow(tx: Tx, { campaignId, bucket }: Bucket): Promise<BucketRo
     WHERE b.campaign_id = ${campaignId} AND b.bucket = ${bucket}
     FOR UPDATE OF b SKIP LOCKED`
   return row
+}
+
+/**
+ * The stock of claims that the ledger rejected is returned by the rebuild itself: the new gate counts it as there.
+ * Otherwise a gate that sold again what Redis had forgotten would owe more than its bucket has, and stay closed while
+ * its debts wait for it to open. An answer of the old gate that is still under way finds another version and says
+ * nothing any more; the new gate's records say that it was returned.
+ */
+async function returnOwed(tx: Tx, { campaignId, bucket }: Bucket, nowMs: number): Promise<void> {
+  await tx`
+    UPDATE compensations
+    SET state = 'APPLIED', version = version + 1, updated_at = ${new Date(nowMs).toISOString()}::timestamptz,
+      reason = concat_ws(', ', reason, 'returned_by_rebuild')
+    WHERE campaign_id = ${campaignId} AND bucket = ${bucket} AND state IN ('PENDING', 'UNKNOWN')`
 }
 
 async function missingByLedger(tx: Tx, row: BucketRow): Promise<number> {
