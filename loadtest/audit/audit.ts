@@ -146,9 +146,12 @@ function judge(ledger: Ledger, store: Store, told: readonly Told[]): Verdict {
   const duplicates = judgeDuplicates(ledger, store, violations)
   const lost = judgeLost(ledger, told, violations)
 
-  // A claim that was rejected by its receipt never took stock.
+  // A claim that was rejected by its receipt never took stock; one that was rejected after Redis had lost its
+  // acceptance, and the gate was rebuilt without it, took nothing of this gate.
+  const recorded = new Set(store.records.map(({ requestId }) => requestId))
   const settled = ledger.claims.filter(
-    ({ status, from_log }) => from_log && (status === 'DELIVERED' || status === 'REJECTED'),
+    ({ status, from_log, request_id }) =>
+      from_log && (status === 'DELIVERED' || (status === 'REJECTED' && recorded.has(request_id))),
   ).length
   const identity = {
     quota: ledger.quota,

@@ -235,8 +235,11 @@ function judgeReturns(ledger: Ledger, gates: Gates, broken: string[]): void {
 }
 
 function judgeIdentity(ledger: Ledger, gates: Gates, broken: string[]): void {
+  // One that was rejected after Redis had lost its acceptance, and the gate was rebuilt, took nothing of this gate.
+  const recorded = new Set(gates.records.map(({ requestId }) => requestId))
   const settled = ledger.claims.filter(
-    ({ entry_seq, status }) => entry_seq >= 0 && (status === 'DELIVERED' || status === 'REJECTED'),
+    ({ entry_seq, status, request_id }) =>
+      entry_seq >= 0 && (status === 'DELIVERED' || (status === 'REJECTED' && recorded.has(request_id))),
   ).length
   const terms = {
     remaining: gates.remaining,
