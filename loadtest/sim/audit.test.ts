@@ -44,12 +44,12 @@ function whole(): [Ledger, Gates] {
     unpublished: 0,
     writtenOff: 0,
   }
-  const records = [1, 2].map((n) => ({
+  const records = [1, 2, 3].map((n) => ({
     userId: `user-${n}`,
     requestId: `request-${n}`,
     key: `key-${n}`,
     token: `token-${n}`,
-    state: 'D',
+    state: n === 3 ? 'R' : 'D',
   }))
   const gates = { gates: 1, remaining: 2, accepted: 3, returned: 1, entries: 0, records, leasedUntilMs: 0 }
   return [ledger, gates]
@@ -57,6 +57,14 @@ function whole(): [Ledger, Gates] {
 
 test('stores that hold what they should break nothing', () => {
   assert.deepEqual(judgeStores(...whole(), 0), [])
+})
+
+test('a rejection whose acceptance Redis lost is of no gate, and a record that was lost alone is missed', () => {
+  const [ledger, gates] = whole()
+  gates.records.pop()
+  assert.match(judgeStores(ledger, gates, 0).join('; '), /^9:/)
+  Object.assign(gates, { accepted: 2, returned: 0 })
+  assert.deepEqual(judgeStores(ledger, gates, 0), [])
 })
 
 const faults: [string, RegExp, (ledger: Ledger, gates: Gates) => void][] = [
