@@ -109,12 +109,10 @@ describe('a push', () => {
     deliver()
     await happen('ann')
     const told = async () => {
-      if ((await count('push_deliveries')) === 0) return true
-      const [{ at }] = (await ground.sql`SELECT next_attempt_at AS at FROM push_deliveries`) as unknown as [
-        { at: Date },
-      ]
+      const [due] = await ground.sql<{ at: Date }[]>`SELECT next_attempt_at AS at FROM push_deliveries`
+      if (due === undefined) return true
       // Not while it is on its way.
-      const wait = at.getTime() - deps.clock()
+      const wait = due.at.getTime() - deps.clock()
       if (wait > 0 && wait < limits.deliveryLeaseMs / 2) forward(wait)
       return false
     }
