@@ -161,10 +161,13 @@ test('createScript loads itself when Redis does not have it', async () => {
   assert.equal(await readOnly.evalshaRo(['created'], []), 10)
 })
 
+/** Windows begin at multiples of their length since 1970: none of this length begins while a test runs. */
+const window = '10000 d'
+
 for (const [name, limiter] of [
-  ['fixedWindow', Ratelimit.fixedWindow(3, '60 s')],
-  ['slidingWindow', Ratelimit.slidingWindow(3, '60 s')],
-  ['tokenBucket', Ratelimit.tokenBucket(3, '60 s', 3)],
+  ['fixedWindow', Ratelimit.fixedWindow(3, window)],
+  ['slidingWindow', Ratelimit.slidingWindow(3, window)],
+  ['tokenBucket', Ratelimit.tokenBucket(3, window, 3)],
 ] as const) {
   test(`@upstash/ratelimit ${name} allows up to its limit, then denies, and counts what remains`, async () => {
     await redis.scriptFlush()
@@ -196,7 +199,7 @@ for (const [name, limiter] of [
 test('@upstash/ratelimit with a dynamic limit and analytics', async () => {
   const ratelimit = new Ratelimit({
     redis,
-    limiter: Ratelimit.slidingWindow(10, '60 s'),
+    limiter: Ratelimit.slidingWindow(10, window),
     prefix: 'limit:extras',
     analytics: true,
     dynamicLimits: true,
@@ -212,7 +215,9 @@ test('@upstash/ratelimit with a dynamic limit and analytics', async () => {
     ],
   )
   await Promise.all(answers.map(({ pending }) => pending))
-  assert.equal((await redis.keys('limit:extras:events:*')).length, 1)
+  // One key an hour: an hour may end between the two answers.
+  const hours = (await redis.keys('limit:extras:events:*')).length
+  assert.ok(hours === 1 || hours === 2, `${hours} keys`)
 })
 
 test('a subscriber gets the messages of its channel and of its pattern until it leaves', async () => {
@@ -224,9 +229,9 @@ test('a subscriber gets the messages of its channel and of its pattern until it 
   patterns.on('psubscribe', () => ready.push('pattern'))
   subscriber.on('message', ({ message }) => received.push(['channel', message]))
   patterns.on('pmessage', ({ pattern, channel, message }) => received.push([pattern, channel, message]))
-  await until(() => ready.length === 2, 'both are subscribed', 5000)
+  await until(() => ready.length === 2, 'both are subscribed', 30_000)
   assert.equal(await redis.publish('news', { text: 'a,b ü' }), 2)
-  await until(() => received.length === 2, 'both got the message', 5000)
+  await until(() => received.length === 2, 'both got the message', 30_000)
   assert.deepEqual(received.sort(), [
     ['channel', { text: 'a,b ü' }],
     ['ne*', 'news', { text: 'a,b ü' }],
@@ -234,5 +239,5 @@ test('a subscriber gets the messages of its channel and of its pattern until it 
   await subscriber.unsubscribe()
   await patterns.unsubscribe()
   const none = async () => (await redis.publish('news', 'x')) === 0
-  await until(none, 'the gateway unsubscribed when its callers left', 5000)
+  await until(none, 'the gateway unsubscribed when its callers left', 30_000)
 })
