@@ -11,7 +11,8 @@ import { claims, tokenRequests } from './edge/requests.ts'
 import { median, type Suite } from './suite.ts'
 
 /**
- * What the gate takes a second, beside a bare worker of one route in the same runtime and by the same driver: 128
+ * What the gate takes a second, beside two yardsticks in the same runtime and by the same driver: a bare worker of one
+ * route, and that worker with requests that wait for shared calls, which no claim can do without. 128
  * connections on direct sockets, each with one request on the way, requests encoded beforehand, all on this machine.
  * The cases go in turn and the turn is repeated; a ratio is the median of the turns' ratios. Latencies are of an open
  * loop at 70 % of the measured rate, from when each request was due.
@@ -52,8 +53,17 @@ async function measure(
 
 const round = (value: number, digits = 3) => Math.round(value * 10 ** digits) / 10 ** digits
 
+const cases = ['bare', 'grouped', 'soldout', 'claim', 'replay', 'token'] as const
+
+interface Clients {
+  gate: HttpClient
+  bare: HttpClient
+  grouped: HttpClient
+}
+
 interface Turn {
   bare: Measured
+  grouped: Measured
   soldout: Measured
   claim: Measured
   replay: Measured
@@ -61,19 +71,24 @@ interface Turn {
   sizes: number[]
 }
 
-async function runTurn(front: Front, gate: HttpClient, bareClient: HttpClient): Promise<Turn> {
+async function runTurn(
+  front: Front,
+  { gate, bare: bareClient, grouped: groupedClient }: Clients,
+): Promise<Turn> {
   const pids = { worker: front.stack.part('edge').pid, gateway: front.stack.part('gateway').pid }
   const id = await front.campaign(perCase + 1_000)
   const fresh = claims(front, gate, id, perCase)
   const bareRequests = claims(front, bareClient, id, perCase)
+  const groupedRequests = claims(front, groupedClient, id, perCase)
   const bare = await measure(bareClient, bareRequests, 202, { worker: front.bare.pid })
+  const grouped = await measure(groupedClient, groupedRequests, 202, { worker: front.grouped.pid })
   const claim = await measure(gate, fresh, 202, pids)
   const sizes = await batchSizes(front, id)
   const replay = await measure(gate, fresh, 202, pids)
   const gone = await soldOutCampaign(front, gate)
   const soldout = await measure(gate, claims(front, gate, gone, perCase), 409, pids)
   const token = await measure(gate, await tokenRequests(front, gate, id, tokensPerCase), 201, pids)
-  return { bare, soldout, claim, replay, token, sizes }
+  return { bare, grouped, soldout, claim, replay, token, sizes }
 }
 
 /** A campaign whose one coupon is gone, and whose end the gate has heard of. */
@@ -117,7 +132,6 @@ async function claimBytes(front: Front, gate: HttpClient): Promise<{ in: number;
 }
 
 function summarise(turns: readonly Turn[]) {
-  const cases = ['bare', 'soldout', 'claim', 'replay', 'token'] as const
   const rates = Object.fromEntries(
     cases.map((name) => [`${name}_per_s`, Math.round(median(turns.map((turn) => turn[name].perSecond)))]),
   )
@@ -141,6 +155,7 @@ function summarise(turns: readonly Turn[]) {
     ratios: {
       ratio_soldout: ratio('soldout'),
       ratio_claim: ratio('claim'),
+      ratio_grouped: ratio('grouped'),
       ratio_replay: ratio('replay'),
       ratio_token: ratio('token'),
     },
@@ -164,18 +179,20 @@ export const edgeSuite: Suite = {
     mkdirSync(home, { recursive: true, mode: 0o711 })
     const dir = join(home, `bench-edge-${process.pid}`)
     const front = await startFront(dir, say)
-    const gate = new HttpClient(front.stack.endpoints.edge, connections)
-    const bare = new HttpClient(front.bare.url, connections)
+    const clients = {
+      gate: new HttpClient(front.stack.endpoints.edge, connections),
+      bare: new HttpClient(front.bare.url, connections),
+      grouped: new HttpClient(front.grouped.url, connections),
+    }
+    const { gate } = clients
     try {
       // The first turn is for the optimisers of all the programs.
-      await runTurn(front, gate, bare)
+      await runTurn(front, clients)
       const measured: Turn[] = []
       for (let turn = 1; turn <= turns; turn++) {
-        const result = await runTurn(front, gate, bare)
+        const result = await runTurn(front, clients)
         measured.push(result)
-        const rates = (['bare', 'soldout', 'claim', 'replay', 'token'] as const).map(
-          (name) => `${name} ${Math.round(result[name].perSecond)}`,
-        )
+        const rates = cases.map((name) => `${name} ${Math.round(result[name].perSecond)}`)
         say(`turn ${turn}: ${rates.join(', ')} /s`)
       }
       const { rates, ratios, cpu_us, batch } = summarise(measured)
@@ -203,8 +220,7 @@ export const edgeSuite: Suite = {
         },
       }
     } finally {
-      gate.close()
-      bare.close()
+      for (const client of Object.values(clients)) client.close()
       await front.stop()
       rmSync(dir, { recursive: true, force: true })
     }

@@ -14,12 +14,13 @@ const macFor = (secret: string) => (text: string) =>
   createHmac('sha256', secret).update(text).digest('base64url')
 
 /**
- * The gate before a real Redis behind the gateway, and the bare worker beside it. Of the core there is only what
+ * The gate before a real Redis behind the gateway, and the two yardsticks beside it. Of the core there is only what
  * campaigns are read from: draining has its own bench, and would take its share of the machine here.
  */
 export interface Front {
   stack: Stack
   bare: Service
+  grouped: Service
   redis: Redis
   ring: Keyring
   /** A campaign that is open with this stock, in one bucket. */
@@ -44,20 +45,16 @@ export async function startFront(dir: string, say: (line: string) => void): Prom
     progress: say,
   })
   edgeCore = parseKeyring('EDGE_CORE_KEYS', stack.keys.edgeCoreKeys, macFor)
-  const bare = await startService({
-    name: 'bare',
-    file: 'stack/worker.ts',
-    dir,
-    env: {
-      TMPDIR: dir,
-      WORKER_CONFIG: join(import.meta.dirname, '..', 'bare', 'wrangler.toml'),
-      WORKER_CACHE: join(dir, 'bundles'),
-    },
+  const bare = await startYardstick('bare', dir)
+  const grouped = await startYardstick('grouped', dir, {
+    REST_URL: stack.endpoints.gateway,
+    REST_TOKEN: stack.keys.gatewayToken,
   })
   const redis = new Redis(stack.endpoints.redis)
   return {
     stack,
     bare,
+    grouped,
     redis,
     ring: parseKeyring('CLAIM_TOKEN_KEYS', stack.keys.claimTokenKeys, macFor),
     async campaign(quota) {
@@ -81,10 +78,26 @@ export async function startFront(dir: string, say: (line: string) => void): Prom
     async stop() {
       redis.disconnect()
       await bare.stop()
+      await grouped.stop()
       await stack.stop()
       await core.stop()
     },
   }
+}
+
+/** One of the workers in ../bare and ../grouped. */
+function startYardstick(name: string, dir: string, bindings: Record<string, string> = {}): Promise<Service> {
+  return startService({
+    name,
+    file: 'stack/worker.ts',
+    dir,
+    env: {
+      TMPDIR: dir,
+      WORKER_CONFIG: join(import.meta.dirname, '..', name, 'wrangler.toml'),
+      WORKER_CACHE: join(dir, 'bundles'),
+      WORKER_BINDINGS: JSON.stringify(bindings),
+    },
+  })
 }
 
 function snapshotOf(id: string): CampaignSnapshot {
