@@ -87,6 +87,8 @@ test('an idle gate sends a claim at once and alone', async () => {
 })
 
 test('what arrives while a call is in flight forms the next, of 64 at most, in order of arrival', async () => {
+  // No call takes long here, however slow the machine.
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] })
   const calls = new HeldCalls()
   const { decide } = gate(calls)
   const outcomes = Array.from({ length: 64 }, (_, n) => decide(claimNumber(n)))
@@ -215,6 +217,7 @@ test('at its deadline a claim whose call has no answer is unknown; one that was 
 })
 
 test('a full queue says busy at once', async () => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] })
   const calls = new HeldCalls()
   const { decide } = gate(calls)
   // One call of one claim, and a full one beside it.

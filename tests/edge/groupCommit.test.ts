@@ -3,6 +3,7 @@ import { Agent, request } from 'node:http'
 import { after, afterEach, before, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { bounds } from '../../edge/bounds.ts'
+import { HttpClient, type Reply } from '../../loadtest/traffic/client.ts'
 import { gateKey } from '../../lua/keys.ts'
 import { inspect } from '../../lua/stock.ts'
 import { mayBelongTo } from '../../schema/acceptance.ts'
@@ -41,9 +42,19 @@ after(async () => {
 })
 afterEach(() => {
   store.held.clear()
+  forget()
+})
+
+/** Holds nothing any more, and lets go what it held. */
+function letGo(): void {
+  store.held.clear()
+  for (const call of [...store.calls]) call.pass()
+}
+
+function forget(): void {
   store.calls.length = 0
   store.mostOpen = 0
-})
+}
 
 type Told = [status: number, body: Answer['body'], replayed: boolean]
 interface Sent {
@@ -58,7 +69,7 @@ interface Extras {
   chunked?: boolean
 }
 
-function claim(campaign: Campaign, user: string, bucket = 0, extras: Extras = {}): Sent {
+function headersOf(campaign: Campaign, user: string, bucket = 0): Record<string, string> {
   const token = sealClaimToken(
     {
       campaignId: campaign.id,
@@ -72,7 +83,11 @@ function claim(campaign: Campaign, user: string, bucket = 0, extras: Extras = {}
     },
     world.ring('claimTokenKeys'),
   )
-  const headers = { 'Claim-Token': token, 'Idempotency-Key': user, ...extras.headers }
+  return { 'Claim-Token': token, 'Idempotency-Key': user }
+}
+
+function claim(campaign: Campaign, user: string, bucket = 0, extras: Extras = {}): Sent {
+  const headers = { ...headersOf(campaign, user, bucket), ...extras.headers }
   const { promise, resolve, reject } = Promise.withResolvers<Told>()
   const path = `${world.url}/v1/campaigns/${campaign.id}/claims`
   const sent = request(path, { method: 'POST', agent, headers }, (response) => {
@@ -97,25 +112,50 @@ function assertOwn(user: string, [status, body]: Told): void {
 }
 
 const called = (count: number) =>
-  until(() => store.calls.length >= count, `call ${count} never came`, 5_000, 5)
+  until(() => store.calls.length >= count, `call ${count} never came`, 20_000, 5)
+
+/**
+ * What is held must be let go before it times out, so a try that this machine was too slow for says nothing: it is
+ * made again, in a campaign of its own.
+ * @param tryOnce undefined when it took too long
+ */
+async function inTime<T>(tryOnce: (campaign: Campaign) => Promise<T | undefined>, quota = 100): Promise<T> {
+  for (let tries = 0; tries < 6; tries++) {
+    const result = await tryOnce(await world.campaign({ quota }))
+    if (result !== undefined) return result
+    letGo()
+    // Whatever is still under way has ended by then, for better or worse.
+    await pause(limits.claimDeadlineMs)
+    forget()
+  }
+  throw new Error('this machine is too busy: no try was quick enough to mean anything')
+}
 
 /** Both places taken by calls of one claim each, and one more call of `count` claims: all are held. */
-async function heldGroup(campaign: Campaign, count: number) {
-  store.held.add(gateKey(campaign.buckets[0]!))
-  const first = claim(campaign, 'one')
-  await called(1)
-  await pause(bounds.callIsSlowMs)
-  const second = claim(campaign, 'two')
-  await called(2)
-  const waiting = Array.from({ length: count }, (_, n) => claim(campaign, `user${n}`))
-  await arrived(campaign)
-  store.calls[0]!.pass()
-  assertOwn('one', await first.answer)
-  await called(3)
-  const [, other, group] = store.calls
-  assert.deepEqual(new Set(group!.users), new Set(waiting.map(({ user }) => user)), 'they share one call')
-  return { second, other: other!, waiting, group: group! }
-}
+const heldGroup = (count: number) =>
+  inTime(async (campaign) => {
+    const began = performance.now()
+    store.held.add(gateKey(campaign.buckets[0]!))
+    const first = claim(campaign, 'one')
+    await called(1)
+    await pause(bounds.callIsSlowMs)
+    const second = claim(campaign, 'two')
+    await called(2)
+    const waiting = Array.from({ length: count }, (_, n) => claim(campaign, `user${n}`))
+    await arrived(campaign)
+    store.calls[0]!.pass()
+    const told = await first.answer
+    await called(3)
+    // What is left of the calls' time is for the test itself.
+    if (performance.now() - began > limits.arbiterCallTimeoutMs / 2) {
+      for (const { answer } of [second, ...waiting]) void answer.catch(() => undefined)
+      return undefined
+    }
+    assertOwn('one', told)
+    const [, other, group] = store.calls
+    assert.deepEqual(new Set(group!.users), new Set(waiting.map(({ user }) => user)), 'they share one call')
+    return { campaign, second, other: other!, waiting, group: group! }
+  })
 
 /** The gate takes requests in order of arrival: one that came later has been answered. */
 async function arrived({ id }: Campaign): Promise<void> {
@@ -123,8 +163,7 @@ async function arrived({ id }: Campaign): Promise<void> {
 }
 
 test('when the leader’s client leaves, its call goes on: the others have their answers, and its own waits for its key', async () => {
-  const campaign = await world.campaign()
-  const { waiting, group, other, second } = await heldGroup(campaign, 20)
+  const { campaign, waiting, group, other, second } = await heldGroup(20)
   const leader = waiting.find(({ user }) => user === group.users[0])!
   leader.leave()
   await assert.rejects(leader.answer)
@@ -140,9 +179,10 @@ test('when the leader’s client leaves, its call goes on: the others have their
 })
 
 test('when the leader’s call loses its answer, each of its claims is OUTCOME_UNKNOWN and finds its acceptance by its key', async () => {
-  const campaign = await world.campaign()
-  const { waiting, group, other, second } = await heldGroup(campaign, 20)
+  const { campaign, waiting, group, other, second } = await heldGroup(20)
   group.loseAnswer()
+  other.pass()
+  assertOwn('two', await second.answer)
   for (const { answer } of waiting) {
     const [status, body] = await answer
     assert.deepEqual([status, body.code], [503, 'OUTCOME_UNKNOWN'])
@@ -153,14 +193,11 @@ test('when the leader’s call loses its answer, each of its claims is OUTCOME_U
     assertOwn(user, again)
     assert.equal(again[2], true)
   }
-  other.pass()
-  assertOwn('two', await second.answer)
   assert.equal((await world.bucket(campaign)).accepted, 22)
 })
 
 test('when all clients of those that wait leave, the next to come are decided', async () => {
-  const campaign = await world.campaign()
-  const { waiting, group, other, second } = await heldGroup(campaign, 5)
+  const { campaign, waiting, group, other, second } = await heldGroup(5)
   const dead = Array.from({ length: 5 }, (_, n) => claim(campaign, `dead${n}`))
   await arrived(campaign)
   for (const one of [...waiting, ...dead]) {
@@ -176,27 +213,30 @@ test('when all clients of those that wait leave, the next to come are decided', 
 })
 
 test('a claim may wait long for another’s call, also when its own work is over: a body, a login, a limit’s or campaign’s look', async () => {
-  const campaign = await world.campaign({ quota: 2_000 })
-  store.held.add(gateKey(campaign.buckets[0]!))
-  const leaders = [claim(campaign, 'one')]
-  await called(1)
-  await pause(bounds.callIsSlowMs)
-  leaders.push(claim(campaign, 'two'))
-  await called(2)
   const kinds: Record<string, Extras> = {
     chunked: { chunked: true, headers: { 'Transfer-Encoding': 'chunked' } },
     login: { headers: { Authorization: `Bearer ${await world.login('login')}` } },
     plain: {},
   }
-  const waiting = Object.entries(kinds).map(([user, extras]) => claim(campaign, user, 0, extras))
-  // One in `requestsPerLocationCount` asks the location's counter behind its answer.
-  for (let n = 0; n < bounds.requestsPerLocationCount + 10; n++) waiting.push(claim(campaign, `many${n}`))
-  await arrived(campaign)
-  // Longer than all of that takes: whoever the runtime takes for hung has been ended by then.
-  await pause(1_000)
-  store.held.clear()
-  for (const call of store.calls) call.pass()
-  for (const { user, answer } of [...leaders, ...waiting]) assertOwn(user, await answer)
+  await inTime(async (campaign) => {
+    const began = performance.now()
+    store.held.add(gateKey(campaign.buckets[0]!))
+    const all = [claim(campaign, 'one')]
+    await called(1)
+    await pause(bounds.callIsSlowMs)
+    all.push(claim(campaign, 'two'))
+    await called(2)
+    for (const [user, extras] of Object.entries(kinds)) all.push(claim(campaign, user, 0, extras))
+    // One in `requestsPerLocationCount` asks the location's counter behind its answer.
+    for (let n = 0; n < bounds.requestsPerLocationCount + 10; n++) all.push(claim(campaign, `many${n}`))
+    // Longer than all of that takes: whoever the runtime takes for hung has been ended by then.
+    await pause(1_000)
+    letGo()
+    const told = await Promise.all(all.map(({ answer }) => answer))
+    if (performance.now() - began > limits.arbiterCallTimeoutMs) return undefined
+    for (const [n, { user }] of all.entries()) assertOwn(user, told[n]!)
+    return true
+  }, 2_000)
 })
 
 test('a bucket whose calls hang holds up no other, and no call has claims of two', async () => {
@@ -214,37 +254,56 @@ test('a bucket whose calls hang holds up no other, and no call has claims of two
     assert.ok(users.every((user) => user.startsWith(gate === other ? 'one' : 'zero')))
 })
 
+/** An answer of the quick client, as the others are told. */
+function toldBy({ status, head, body }: Reply): Told {
+  return [status, JSON.parse(body), /^idempotency-replayed: true/im.test(head)]
+}
+
 test('with thousands waiting the queue is bounded: BUSY is told at once and is true, the rest goes in calls of 64, two at a time', async () => {
-  const campaign = await world.campaign({ quota: 10_000 })
-  const gate = gateKey(campaign.buckets[0]!)
-  store.held.add(gate)
   const surplus = 200
-  let busy = 0
-  const sent = Array.from({ length: limits.claimsWaitingMax + surplus }, (_, n) => claim(campaign, `u${n}`))
-  for (const { answer } of sent)
-    void answer.then(([status]) => {
-      if (status === 503) busy++
-    })
-  await until(() => busy > 0, 'the queue has no end', 10_000, 5)
-  // No call has timed out yet, which comes before any deadline: it was the queue's bound.
-  assert.equal(store.calls.length, limits.callsInFlightMax)
-  store.held.clear()
-  for (const call of [...store.calls]) call.pass()
-  const refused: string[] = []
-  for (const { user, answer } of sent) {
-    const told = await answer
-    if (told[0] === 202) assertOwn(user, told)
-    else {
-      assert.deepEqual([told[0], told[1].code], [503, 'BUSY'])
-      assert.ok(told[1].retry_after_ms! > 0)
-      refused.push(user)
-    }
+  const count = limits.claimsWaitingMax + surplus
+  // The queue has to be full before the first call times out: connections and requests are made beforehand.
+  const quick = new HttpClient(world.url, count)
+  try {
+    await inTime(async (campaign) => {
+      const gate = gateKey(campaign.buckets[0]!)
+      const users = Array.from({ length: count }, (_, n) => `u${n}`)
+      const path = `/v1/campaigns/${campaign.id}`
+      const requests = users.map((user) => quick.encode('POST', `${path}/claims`, headersOf(campaign, user)))
+      await Promise.all(users.map(() => quick.send(quick.encode('GET', path))))
+      store.held.add(gate)
+      let busy = 0
+      const began = performance.now()
+      const answers = requests.map(async (request) => {
+        const told = toldBy(await quick.send(request))
+        if (told[0] === 503) busy++
+        return told
+      })
+      await until(() => busy > 0, 'the queue has no end', 20_000, 5)
+      const calls = store.calls.length
+      const fullAfterMs = performance.now() - began
+      letGo()
+      const told = await Promise.all(answers)
+      const tookMs = performance.now() - began
+      const accepted = users.filter((_, n) => told[n]![0] === 202)
+      const refused = users.filter((_, n) => told[n]![1].code === 'BUSY')
+      for (const user of refused)
+        assert.deepEqual(await inspect(world.runner, campaign.buckets[0]!, user), [], 'BUSY, yet accepted')
+      if (fullAfterMs > limits.arbiterCallTimeoutMs || tookMs > limits.claimDeadlineMs) return undefined
+      // No call has timed out yet, which comes before any deadline: it was the queue's bound.
+      assert.equal(calls, limits.callsInFlightMax)
+      for (const [n, [, body]] of told.entries()) {
+        if (told[n]![0] === 202) assertOwn(users[n]!, told[n]!)
+        else assert.ok(body.code === 'BUSY' && body.retry_after_ms! > 0, JSON.stringify(body))
+      }
+      assert.equal((await world.bucket(campaign)).accepted, accepted.length)
+      const sizes = store.calls.map(({ users }) => users.length)
+      assert.equal(Math.max(...sizes), limits.claimsPerCallMax)
+      assert.ok(sizes.filter((size) => size === limits.claimsPerCallMax).length >= 10, sizes.join())
+      assert.equal(store.mostOpen, limits.callsInFlightMax)
+      return true
+    }, 10_000)
+  } finally {
+    quick.close()
   }
-  for (const user of refused)
-    assert.deepEqual(await inspect(world.runner, campaign.buckets[0]!, user), [], 'BUSY, yet accepted')
-  assert.equal((await world.bucket(campaign)).accepted, sent.length - refused.length)
-  const sizes = store.calls.map(({ users }) => users.length)
-  assert.equal(Math.max(...sizes), limits.claimsPerCallMax)
-  assert.ok(sizes.filter((size) => size === limits.claimsPerCallMax).length >= 10, sizes.join())
-  assert.equal(store.mostOpen, limits.callsInFlightMax)
 })

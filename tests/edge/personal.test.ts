@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { ServerResponse } from 'node:http'
 import { after, afterEach, before, test } from 'node:test'
+import { bounds } from '../../edge/bounds.ts'
 import { compensate, inspect, settle } from '../../lua/stock.ts'
 import { packTime, requestIdOf, userTag } from '../../schema/acceptance.ts'
 import { bucketOf } from '../../schema/hash.ts'
@@ -9,6 +10,9 @@ import { sealTicket } from '../../schema/tokens.ts'
 import { until } from '../../stack/process.ts'
 import type { CoreCall } from './coreDouble.ts'
 import { World } from './world.ts'
+
+/** For all that is not the gate's waiting, on a machine that may stall meanwhile. */
+const slackMs = 4_000
 
 let world: World
 before(async () => {
@@ -134,7 +138,7 @@ test('with the core away a ticket’s bearer hears PROCESSING, in time; a login 
     const id = requestOf('ann')
     const began = Date.now()
     const byTicket = await world.call(`/v1/claims/${id}?ticket=${ticketOf(id, 'ann')}`)
-    assert.ok(Date.now() - began < limits.coreTimeoutMs + 2_000)
+    assert.ok(Date.now() - began < limits.coreTimeoutMs + slackMs)
     assert.equal(byTicket.status, 200)
     const { poll_after_ms: pollAfterMs, ...rest } = byTicket.body
     assert.deepEqual(rest, { request_id: id, status: 'PROCESSING' })
@@ -217,14 +221,14 @@ test('a stream lives longer than the deadline for its first answer, and a client
     assert.equal(new TextDecoder().decode((await reader.read()).value), ': still here\n\n')
     return Date.now() > end
   }
-  await until(lives, 'time stood still', 10_000, 50)
+  await until(lives, 'time stood still', 20_000, 50)
   client.abort()
   // The runtime notices when it passes on the next heartbeat.
   const gone = () => {
     stream.write(': heartbeat\n\n')
     return stream.closed
   }
-  await until(gone, 'the core never saw that the client had left', 5_000, 50)
+  await until(gone, 'the core never saw that the client had left', 20_000, 50)
 })
 
 test('HEAD on a stream opens none that stays', async () => {
@@ -232,7 +236,7 @@ test('HEAD on a stream opens none that stays', async () => {
   const response = await fetch(`${world.url}/v1/me/events`, { method: 'HEAD', headers: await bearer('ann') })
   assert.deepEqual([response.status, response.headers.get('Content-Type')], [200, 'text/event-stream'])
   const stream = await upstream
-  await until(() => stream.closed || stream.destroyed, 'the stream stayed open', 5_000)
+  await until(() => stream.closed || stream.destroyed, 'the stream stayed open', 20_000)
 })
 
 test('with the core away a ticket’s bearer hears from Redis that a claim is under review, and never a final word', async () => {
@@ -269,7 +273,7 @@ test('with the core and Redis away a ticket’s bearer still hears PROCESSING, i
     const began = Date.now()
     const answer = await alone.call(`/v1/claims/${requestId}?ticket=${encodeURIComponent(ticket)}`)
     assert.deepEqual([answer.status, answer.body.status], [200, 'PROCESSING'])
-    assert.ok(Date.now() - began < limits.coreTimeoutMs + 2_500)
+    assert.ok(Date.now() - began < limits.coreTimeoutMs + bounds.recordedStatusMs + slackMs)
   } finally {
     await alone.stop()
   }

@@ -28,7 +28,7 @@ const untilStale = (campaign: Campaign) =>
       return coreCalls(campaign) > before
     },
     'the view was never loaded again',
-    10_000,
+    20_000,
     100,
   )
 
@@ -70,7 +70,7 @@ test('an unchanged view is 304 to whoever has it, and 200 again once it changed'
       return answer.status === 200 && answer
     },
     'a pause never showed',
-    10_000,
+    20_000,
     50,
   )
   assert.equal(changed.body['availability'], 'paused')
@@ -107,10 +107,12 @@ test('with the core away the last known view goes on, without waiting, and gives
       assert.equal((await view(campaign)).status, 200, fault)
       return world.core.requests > requests
     }
-    await until(hasAsked, 'the core was never asked again', 10_000, 50)
-    const before = Date.now()
-    for (let i = 0; i < 10; i++) assert.equal((await view(campaign)).status, 200)
-    assert.ok(Date.now() - before < limits.coreTimeoutMs, 'those after the first wait for nothing')
+    await until(hasAsked, 'the core was never asked again', 20_000, 50)
+    for (let i = 0; i < 10; i++) {
+      const sentAt = Date.now()
+      assert.equal((await view(campaign)).status, 200)
+      assert.ok(Date.now() - sentAt < limits.coreTimeoutMs, 'those after the first wait for nothing')
+    }
     assert.equal(
       (await world.claim(campaign.id, { token: await world.token(campaign, 'ann'), key: 'k' })).status,
       202,
@@ -131,7 +133,7 @@ test('with the core away and nothing known it is UNAVAILABLE with a time, and no
       assert.doesNotMatch(answer.text, /SELECT|secret|fetch|127\.0\.0\.1|HTTP|stack/)
     }
     world.core.fault = 'none'
-    await until(async () => (await view(campaign)).status === 200, 'the view never came back', 10_000, 100)
+    await until(async () => (await view(campaign)).status === 200, 'the view never came back', 20_000, 100)
   }
 })
 
