@@ -48,7 +48,7 @@ function dial(): Client {
   return { socket, got: () => text, ended: () => end }
 }
 
-const within = 3_000
+const within = 15_000
 /** Long enough for anything that could pass to have passed. */
 const quietMs = 150
 

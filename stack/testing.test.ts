@@ -27,7 +27,11 @@ test('every fresh database is empty, its own, UTF-8 and in UTC', async () => {
 
 test('a fresh Redis keeps appended data over kill and restart, and never evicts', async () => {
   const redis = await freshRedis({ appendfsync: 'always' })
-  const client = new Redis(redis.url, { lazyConnect: true, retryStrategy: () => 50 })
+  const client = new Redis(redis.url, {
+    lazyConnect: true,
+    maxRetriesPerRequest: null,
+    retryStrategy: () => 50,
+  })
   client.on('error', () => undefined)
   await client.set('k', 'v')
   await redis.kill()
@@ -52,6 +56,6 @@ test('what a test process started ends with it, also after kill -9, and its fold
   const birth = birthOf(pid)
   assert.ok(birth)
   child.kill('SIGKILL')
-  await until(() => !isRunning({ pid, birth }), 'Redis outlived its test process', 10_000)
-  await until(() => !existsSync(dir), 'the folder was left behind', 10_000)
+  await until(() => !isRunning({ pid, birth }), 'Redis outlived its test process', 30_000)
+  await until(() => !existsSync(dir), 'the folder was left behind', 30_000)
 })
