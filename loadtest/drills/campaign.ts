@@ -9,14 +9,16 @@ export const pauseUnderLoad: Drill = {
     'paused under load: nothing is accepted after the last gate closed, and what was accepted is delivered',
   async run(world) {
     await world.open(500, { quota: 400 })
-    const flood = world.startFlood()
-    await world.untilTold(100)
+    // Slow enough that seconds pass before the coupons are gone: the pause must find some.
+    const flood = world.startFlood({ everyMs: 200 })
+    await world.untilTold(50)
     const closedAtMs = await world.command('pause')
     await until(() => (flood.codes['PAUSED'] ?? 0) > 30, 'nobody hears PAUSED', 10_000)
     const late = flood.told.filter(({ acceptedAtMs }) => acceptedAtMs > closedAtMs).length
     if (late > 0) world.violations.push(`${late} claims were accepted after the pause had reached every gate`)
     const atPause = flood.told.length
     await world.command('resume')
+    flood.hurry()
     await flood.finish()
     return { told_at_pause: atPause, paused: flood.codes['PAUSED'] ?? 0 }
   },

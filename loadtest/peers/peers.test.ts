@@ -34,8 +34,12 @@ test('a killed front of the Postgres-only design costs nobody a coupon', async (
 test('a power cut at Redis makes a design without a log break its word, and the auditor sees it', async () => {
   const peer = new Peer(redisThenPublish, stack)
   try {
-    const { oversold, lost, doubled } = await runRound(peer, 'store', Math.random, shape)
-    assert.ok(oversold + lost + doubled > 0, JSON.stringify({ oversold, lost, doubled }))
+    // On a machine that stalls, the cut may come before anybody was promised anything: then again.
+    let round = await runRound(peer, 'store', Math.random, shape)
+    const broken = () => round.oversold + round.lost + round.doubled
+    for (let more = 0; more < 3 && broken() === 0; more++)
+      round = await runRound(peer, 'store', Math.random, shape)
+    assert.ok(broken() > 0, JSON.stringify(round))
   } finally {
     await peer.stop()
   }

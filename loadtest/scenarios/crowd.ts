@@ -100,11 +100,14 @@ export class Crowd {
 
   /** The same claim again, outside of the run's counts; another answer than before is a mismatch. */
   async repeat(visitor: Visitor): Promise<void> {
-    const { code, reply } = await ask(
-      this.#parts.client,
-      this.#parts.tally,
-      this.#encode(visitor, visitor.key),
-    )
+    const { client, tally } = this.#parts
+    const again = () => ask(client, tally, this.#encode(visitor, visitor.key))
+    let { code, reply } = await again()
+    const end = performance.now() + resolveWithinMs
+    while (tellsNothing(code) && performance.now() < end) {
+      await pause(200)
+      ;({ code, reply } = await again())
+    }
     const same = code === 'REPLAYED' && reply?.body === visitor.acceptance?.body
     // Accepted under the other key of a double tap: this one has no answer of its own.
     const other = code === 'TOKEN_USED' && visitor.person.kind === 'double_tapper'

@@ -39,8 +39,9 @@ it('Redis lost with all its data under load: nobody accepted meanwhile, no outco
   assert.equal(events.length, 3)
   const lengths = new Set(Object.values(series).map((values) => values.length))
   assert.equal(lengths.size, 1, 'every series has one value a sample')
-  // While it was away nothing could be read, and nobody was accepted.
-  const away = Math.ceil(events[0]!.at_ms / every_ms) + 1
+  // While it was away nothing could be read, and nobody was accepted: by the last look before its return, when answers
+  // that were under way at its loss have long arrived.
+  const away = Math.floor((events[0]!.at_ms + 1_750) / every_ms) - 1
   assert.equal(series['remaining']![away], null)
   assert.equal(series['accepted']![away], 0)
   assert.ok(record.figures!['back_after_ms']! > 0)
@@ -75,10 +76,10 @@ it('an opening whose coupon is stolen and whose answer is falsified fails, and s
 })
 
 async function waitForCoupon(world: Parameters<Scenario['run']>[0], requestId: string) {
-  const end = Date.now() + 20_000
+  const end = performance.now() + 60_000
   for (;;) {
     const rows = await world.sql`DELETE FROM coupons WHERE request_id = ${requestId} RETURNING coupon_id`
-    if (rows.length > 0 || Date.now() > end) return { rowCount: rows.length }
+    if (rows.length > 0 || performance.now() > end) return { rowCount: rows.length }
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }
