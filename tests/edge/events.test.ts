@@ -47,8 +47,17 @@ async function fill(path: string, headers: Record<string, string>) {
   return all
 }
 
+/** Takes a place that is given back; to be kept, for a stream that nobody holds may be ended at any time. */
 const hasPlace = (path: string, headers: Record<string, string>) =>
-  until(async () => (await open(path, headers)).status === 200, 'no place was given back', 5_000, 50)
+  until(
+    async () => {
+      const opened = await open(path, headers)
+      return opened.status === 200 && opened
+    },
+    'no place was given back',
+    20_000,
+    50,
+  )
 
 test('case-J8: past a user’s streams the next is RATE_LIMITED with where to poll, the core hears nothing of it, and others are served', async () => {
   takeStreams()
@@ -73,9 +82,9 @@ test('a stream that the core ends gives its place back', async () => {
   const headers = await bearer('ends')
   const all = await fill('/v1/me/events', headers)
   streams[0]!.end()
-  await hasPlace('/v1/me/events', headers)
+  const place = await hasPlace('/v1/me/events', headers)
   assert.equal((await world.call('/v1/me/events', { headers })).status, 429)
-  for (const { leave } of all) leave()
+  for (const { leave } of [...all, place]) leave()
 })
 
 test('a client that leaves gives its place back, at the core’s next heartbeat at the latest', async () => {
@@ -87,23 +96,35 @@ test('a client that leaves gives its place back, at the core’s next heartbeat 
     for (const stream of streams) stream.write(': heartbeat\n\n')
     return (await open('/v1/me/events', headers)).status === 200
   }
-  await until(again, 'no place was given back', 5_000, 50)
+  await until(again, 'no place was given back', 20_000, 50)
   for (const { leave } of all) leave()
 })
 
 test('a client that leaves before the core has answered gives its place back', async () => {
   world.core.fault = 'hang'
-  const headers = await bearer('hasty')
-  const { requests } = world.core
-  const clients = Array.from({ length: limits.sseConnectionsPerUserMax }, () => new AbortController())
-  const calls = clients.map(({ signal }) => fetch(`${world.url}/v1/me/events`, { headers, signal }))
-  await until(() => world.core.requests === requests + calls.length, 'the core was not asked', 2_000, 10)
-  assert.equal((await world.call('/v1/me/events', { headers })).status, 429)
-  for (const client of clients) client.abort()
-  await Promise.allSettled(calls)
+  let headers = await bearer('hasty')
+  for (let tries = 1; ; tries++) {
+    const { requests } = world.core
+    const beganAt = Date.now()
+    const clients = Array.from({ length: limits.sseConnectionsPerUserMax }, () => new AbortController())
+    const calls = clients.map(({ signal }) => fetch(`${world.url}/v1/me/events`, { headers, signal }))
+    await until(() => world.core.requests >= requests + calls.length, 'the core was not asked', 20_000, 10)
+    const { status } = await world.call('/v1/me/events', { headers })
+    // Past this the gate has given the core up, and the places were free anyway.
+    const tooLate = Date.now() - beganAt > limits.coreTimeoutMs
+    for (const client of clients) client.abort()
+    await Promise.allSettled(calls)
+    if (!tooLate) {
+      assert.equal(status, 429)
+      break
+    }
+    assert.ok(tries < 5, 'this machine is too busy: no try was quick enough to mean anything')
+    headers = await bearer(`hasty-${tries}`)
+  }
   world.core.fault = 'none'
   takeStreams()
-  await hasPlace('/v1/me/events', headers)
+  const { leave } = await hasPlace('/v1/me/events', headers)
+  leave()
 })
 
 test('a refusal of the core’s takes no place', async () => {
@@ -131,7 +152,7 @@ test('with the core away, and with its circuit open, the events call says where 
       const polled = await world.call(answer.body['poll_url'] as string)
       assert.deepEqual([polled.status, polled.body.status], [200, 'PROCESSING'])
     }
-    assert.match(world.log(), /circuit_opened/)
+    await until(() => /circuit_opened/.test(world.log()), 'nothing was logged', 20_000)
     const byLogin = await world.call(`/v1/claims/${id}/events`, { headers: await bearer('ann') })
     assert.deepEqual([byLogin.status, byLogin.body['poll_url']], [503, `/v1/claims/${id}`])
   } finally {

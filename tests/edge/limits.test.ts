@@ -5,8 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { bounds } from '../../edge/bounds.ts'
 import { sealClaimToken } from '../../schema/tokens.ts'
 import { startGateway } from '../../stack/gateway/server.ts'
+import { until } from '../../stack/process.ts'
 import { temporaryFolder } from '../../stack/testing.ts'
 import { type Answer, type Campaign, World } from './world.ts'
 
@@ -58,9 +60,18 @@ describe('limits', () => {
 
   it('let a user have one claim token a second, and say exactly when the next can be had', async () => {
     const campaign = await world.campaign()
-    const user = fresh()
-    assert.equal((await ask(world, campaign, user)).status, 201)
-    const waitMs = assertLimited(await ask(world, campaign, user))
+    let user: string
+    let second: Answer
+    let tries = 0
+    // A machine that stalls for the second between the two says nothing.
+    do {
+      user = fresh()
+      const beganAt = Date.now()
+      assert.equal((await ask(world, campaign, user)).status, 201)
+      second = await ask(world, campaign, user)
+      if (Date.now() - beganAt < 1_000) break
+    } while (second.status === 201 && ++tries < 10)
+    const waitMs = assertLimited(second)
     assert.ok(waitMs <= 1_000)
     await untilPast(Date.now() + waitMs)
     assert.equal((await ask(world, campaign, user)).status, 201)
@@ -170,7 +181,7 @@ describe('limits of a location', () => {
     const world = await World.start({ config })
     try {
       const campaign = await world.campaign()
-      const deadline = Date.now() + 10_000
+      const deadline = Date.now() + 90_000
       let answer = await ask(world, campaign, fresh())
       assert.equal(answer.status, 201, answer.text)
       // The counter is asked once in 200 requests.
@@ -227,14 +238,14 @@ describe('limits of token issue', () => {
       }
       const began = Date.now()
       await unavailable()
-      assert.ok(Date.now() - began < 4_000, 'a caller does not hang')
+      assert.ok(Date.now() - began < bounds.guardStoreTimeoutMs + 4_000, 'a caller does not hang')
       fault = 'fail'
       await unavailable()
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
       await unavailable()
-      // What went wrong is logged, without the user that the command named.
-      assert.match(world.log(), /guards: Redis/)
+      // What went wrong is logged, without the user that the command named. A log comes behind its answer.
+      await until(() => /guards: Redis/.test(world.log()), 'nothing was logged', 20_000)
       assert.doesNotMatch(world.log(), /user-\d/)
       const token = minted(world, campaign, fresh())
       assert.equal((await world.claim(campaign.id, { token, key: 'k' })).status, 202)
