@@ -54,8 +54,12 @@ const debtsOf = async (bucket: Bucket) => [
 
 const statesOf = async (bucket: Bucket) => (await debtsOf(bucket)).map(({ state }) => state)
 
-async function round(runner: ScriptRunner = ground.deps.runner, laterMs = 0): Promise<void> {
-  const clock = () => ground.deps.clock() + laterMs
+async function round(
+  runner: ScriptRunner = ground.deps.runner,
+  laterMs = 0,
+  nowMs = ground.deps.clock(),
+): Promise<void> {
+  const clock = () => nowMs + laterMs
   await compensateOnce({ ...ground.deps, runner, clock }, claimMetrics(ground.deps.metrics))
 }
 
@@ -106,14 +110,15 @@ describe('compensation', () => {
         throw new ArbiterError('unknown', 'no answer')
       },
     }
-    await round(mute)
+    const nowMs = ground.deps.clock()
+    await round(mute, 0, nowMs)
     assert.deepEqual(
       await debtsOf(bucket),
       Array(3).fill({ state: 'UNKNOWN', attempts: 1, reason: 'REJECTED_QUOTA' }),
     )
-    await round()
+    await round(undefined, 900, nowMs)
     assert.deepEqual(await statesOf(bucket), ['UNKNOWN', 'UNKNOWN', 'UNKNOWN'], 'it was asked too soon')
-    await round(undefined, 2_000)
+    await round(undefined, 2_000, nowMs)
     assert.deepEqual(await statesOf(bucket), ['CLOSED', 'CLOSED', 'CLOSED'])
     assert.deepEqual(await stockOf(bucket), [3, 3])
   })

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Bucket, gateKey, logKey } from '../../lua/keys.ts'
 import { ArbiterError, type ScriptRunner } from '../../lua/runner.ts'
 import { settle } from '../../lua/stock.ts'
+import { timeOfRequestId } from '../../schema/acceptance.ts'
 import { limits } from '../../schema/limits.ts'
 import { until } from '../../stack/process.ts'
 import {
@@ -46,7 +47,8 @@ describe('a claim’s status', () => {
   it('is PROCESSING from the acceptance on, also before the ledger knows it, and asks for less polling with time', async () => {
     const bucket = await openCampaign(ground, { quota: 5 })
     const [accepted] = await claimFor(ground, bucket, ['ann'])
-    const fresh = await readClaim(ground.deps, 'ann', accepted!.requestId)
+    const second = { ...ground.deps, clock: () => timeOfRequestId(accepted!.requestId) + 1_000 }
+    const fresh = await readClaim(second, 'ann', accepted!.requestId)
     assert.deepEqual(fresh, {
       request_id: accepted!.requestId,
       status: 'PROCESSING',
