@@ -6,7 +6,7 @@ import { startCompensator } from '../claim/compensate.ts'
 import { startDrain } from '../claim/drain.ts'
 import { claimArgs } from '../claim/testing.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
-import { leaseAll, type Published, publishedCampaign, until } from '../stock/testing.ts'
+import { assertTakesLess, leaseAll, type Published, publishedCampaign, until } from '../stock/testing.ts'
 
 let rig: Rig
 before(async () => {
@@ -29,7 +29,11 @@ const inventory = async (id: string) =>
 const more = (made: Published, amount: number, who = 'approver:anna', key?: string) =>
   made.command(who, 'increases', { amount, reason: 'many came' }, key)
 
-test('an increase lets people claim again within 1 s of its answer, and grows the epoch (CL6)', async () => {
+test('an increase lets people claim again within 1 s of its answer, and grows the epoch (CL6)', () =>
+  assertTakesLess(1_000, increaseAndClaim))
+
+/** How long after the answer to an increase all of it was claimed, ms. */
+async function increaseAndClaim(): Promise<number> {
   const made = await publishedCampaign(rig, { quota: 8, bucket_count: 4 })
   await leaseAll(rig.deps, made.id, 4, true)
   for (const bucket of [0, 1, 2, 3]) await claims(made.id, bucket, 3)
@@ -40,12 +44,13 @@ test('an increase lets people claim again within 1 s of its answer, and grows th
   assert.deepEqual([answer.status, answer.body['quota']], [200, 17], answer.text)
   const accepted: string[] = []
   for (const bucket of [0, 1, 2, 3]) accepted.push(...(await claims(made.id, bucket, 3)).decisions)
-  assert.ok(performance.now() - answeredAt < 1_000)
+  const took = performance.now() - answeredAt
   assert.equal(accepted.filter((decision) => decision === 'ACCEPTED').length, 9)
   assert.ok((await snapshot(rig.deps.runner, { campaignId: made.id, bucket: 2 }))!.epoch > epoch)
   const shown = await inventory(made.id)
   assert.deepEqual([shown['quota'], shown['sum'], shown['unallocated'], shown['remaining']], [17, 17, 0, 0])
-})
+  return took
+}
 
 test('an increase is audited with before and after, and done once however often it is sent (GV4)', async () => {
   const made = await publishedCampaign(rig, { quota: 10 })
@@ -91,7 +96,11 @@ test('a quota is raised by an approver who did not make the campaign, and is nev
   assert.equal((await inventory(made.id))['quota'], 10)
 })
 
-test('a pause under load closes 100 buckets in less than 1 s, and says when each had it (IS12)', async () => {
+test('a pause under load closes 100 buckets in less than 1 s, and says when each had it (IS12)', () =>
+  assertTakesLess(1_000, pauseUnderLoad))
+
+/** How long the command took, ms. */
+async function pauseUnderLoad(): Promise<number> {
   const made = await publishedCampaign(rig, { quota: 100_000, bucket_count: 100 })
   await leaseAll(rig.deps, made.id, 100)
   let paused = false
@@ -113,8 +122,6 @@ test('a pause under load closes 100 buckets in less than 1 s, and says when each
   await Promise.all(load)
   assert.equal(answer.status, 200, answer.text)
   assert.ok(last <= answeredAt)
-  const took = answeredAt - commandedAt
-  assert.ok(took < 1_000, `${took} ms`)
   const { closed_at: closedAt, buckets } = answer.body as {
     closed_at: string
     buckets: { bucket: number; closed_at: string }[]
@@ -127,7 +134,8 @@ test('a pause under load closes 100 buckets in less than 1 s, and says when each
       .sort()
       .at(-1),
   )
-})
+  return answeredAt - commandedAt
+}
 
 test('claims accepted and not delivered when a campaign of in_flight cancel is voided are rejected, and their stock returns', async () => {
   const rules = {

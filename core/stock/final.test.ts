@@ -7,7 +7,7 @@ import type { Running } from '../deps.ts'
 import { startGuardian } from '../guardian/guardian.ts'
 import { makeRig, type Rig } from '../rig.test.ts'
 import { startStockKeeper } from './keeper.ts'
-import { publishedCampaign, readBalance, until } from './testing.ts'
+import { assertTakesLess, publishedCampaign, readBalance, until } from './testing.ts'
 
 /** The guardian and the stock's keeper side by side, as in the core's process. */
 
@@ -49,16 +49,20 @@ test('everybody in one bucket of eight buys the whole quota, hears BUSY meanwhil
     30_000,
   )
   assert.deepEqual(heard, new Set(['BUSY', 'ACCEPTED', 'SOLD_OUT']))
-  const more = await made.command('approver:anna', 'increases', { amount: 8, reason: 'many came' })
-  const answeredAt = performance.now()
-  assert.equal(more.status, 200, more.text)
-  const again = await decisions(made.id, 3, 1)
-  assert.deepEqual(again, ['ACCEPTED'])
-  assert.ok(performance.now() - answeredAt < 1_000)
+  let increased = 0
+  await assertTakesLess(1_000, async () => {
+    const more = await made.command('approver:anna', 'increases', { amount: 8, reason: 'many came' })
+    const answeredAt = performance.now()
+    assert.equal(more.status, 200, more.text)
+    assert.deepEqual(await decisions(made.id, 3, 1), ['ACCEPTED'])
+    increased += 8
+    accepted += 1
+    return performance.now() - answeredAt
+  })
   await until('the rest comes too', async () => {
     accepted += (await decisions(made.id, 3, 5)).filter((decision) => decision === 'ACCEPTED').length
-    return accepted + again.length === quota + 8
+    return accepted === quota + increased
   })
   const balance = await readBalance(rig.deps, made.id)
-  assert.deepEqual([balance.remaining, balance.accepted, balance.quota], [0, quota + 8, quota + 8])
+  assert.deepEqual([balance.remaining, balance.accepted, balance.quota], [0, accepted, quota + increased])
 })
