@@ -89,6 +89,8 @@ export interface CampaignSpec {
   startsInMs?: number
   /** One unless given; the quota is a multiple of it. */
   buckets?: number
+  /** Whether the ledger knows of the gates; until it does nobody drains them. True unless given. */
+  known?: boolean
   /** Another store than the main one. */
   store?: string
 }
@@ -104,7 +106,7 @@ const plainRules: Rules = {
 /** A campaign in the ledger and in Redis, with a long lease: its first bucket. */
 export async function openCampaign(ground: Ground, spec: CampaignSpec): Promise<Bucket> {
   const { sql, deps } = ground
-  const { buckets = 1, store = mainStore } = spec
+  const { buckets = 1, known = true, store = mainStore } = spec
   const name = `c-${process.pid}-${++campaigns}`
   // A campaign's id says its store behind 25 characters.
   const bucket = { campaignId: store === mainStore ? name : `${name.padEnd(25, '.')}-${store}`, bucket: 0 }
@@ -122,7 +124,7 @@ export async function openCampaign(ground: Ground, spec: CampaignSpec): Promise<
   await sql`INSERT INTO campaign_stock (campaign_id, quota) VALUES (${bucket.campaignId}, ${spec.quota})`
   await sql`
     INSERT INTO buckets (campaign_id, bucket, allocated, primed_at, config_version)
-    SELECT ${bucket.campaignId}, b, ${spec.quota / buckets}, ${at(0)}, 1 FROM generate_series(0, ${buckets - 1}) b`
+    SELECT ${bucket.campaignId}, b, ${spec.quota / buckets}, ${known ? at(0) : null}, 1 FROM generate_series(0, ${buckets - 1}) b`
   const config = {
     configVersion: 1,
     state: 'ACTIVE' as const,

@@ -35,9 +35,8 @@ after(async () => {
 
 /** A campaign whose acceptances are all lost, and its gate rebuilt: with the receipts of them. */
 async function afterLoss(quota: number, claims: number) {
-  const bucket = await openCampaign(ground, { quota, state: 'PAUSED' })
   // The drain must not see them before they are lost.
-  await ground.sql`UPDATE buckets SET primed_at = NULL WHERE campaign_id = ${bucket.campaignId}`
+  const bucket = await openCampaign(ground, { quota, state: 'PAUSED', known: false })
   const accepted = await claimFor(ground, bucket, people(claims))
   await ground.redis.del(gateKey(bucket), usersKey(bucket), logKey(bucket))
   await ground.sql`UPDATE buckets SET primed_at = now() WHERE campaign_id = ${bucket.campaignId}`
