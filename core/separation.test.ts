@@ -136,7 +136,8 @@ describe('core processes of one role each', () => {
 
   it('serve probes whatever they do, and the API only as api', async () => {
     const [api, notify] = await Promise.all([startRole('api'), startRole('notify')])
-    for (const { url } of [api, notify]) assert.equal((await fetch(`${url}/readyz`)).status, 200)
+    for (const { url } of [api, notify])
+      await until(async () => (await fetch(`${url}/readyz`)).status === 200, 'it is not ready', 20_000)
     assert.equal((await fetch(`${api.url}/v1/me/coupons`)).status, 401)
     assert.equal((await fetch(`${notify.url}/v1/me/coupons`)).status, 404)
     await Promise.all([api.stop(), notify.stop()])
