@@ -25,7 +25,7 @@ let campaign: Bucket
 before(async () => {
   ;[database, cluster] = await Promise.all([freshDatabase(), freshCluster(3, 3)])
   ground = await openGround(database.url, cluster.masters.map(({ url }) => url).join(','))
-  await until(() => isServed('any'), 'the cluster is not known', 10_000)
+  await until(() => isServed('any'), 'the cluster is not known', 20_000)
   campaign = await openCampaign(ground, { quota: 800, buckets: bucketCount })
   for (const bucket of allBuckets()) await renewLease(ground.deps.runner, bucket, 0, false)
   guardian = ground.runs(startGuardian(ground.deps, { recover: makeRecovery(ground.deps) }))
@@ -49,9 +49,10 @@ async function isServed(key: string): Promise<boolean> {
   }
 }
 
-const isLeased = async (bucket: Bucket) => {
+/** The gate in one look, if it has a lease. */
+async function leasedGate(bucket: Bucket) {
   const gate = await snapshot(ground.deps.runner, bucket).catch(() => undefined)
-  return gate !== undefined && gate.leaseUntilMs > gate.nowMs
+  return gate !== undefined && gate.leaseUntilMs > gate.nowMs ? gate : undefined
 }
 
 async function untilDelivered(accepted: readonly Accepted[], deadlineMs: number): Promise<void> {
@@ -84,11 +85,11 @@ describe('the core on a Redis Cluster', () => {
     assert.equal(new Set(allBuckets().map(addressOf)).size, 3, 'the buckets are on all three masters')
     const accepted: Accepted[] = []
     for (const bucket of allBuckets()) {
-      await until(() => isLeased(bucket), 'no lease came', 15_000)
+      await until(() => leasedGate(bucket), 'no lease came', 30_000)
       accepted.push(...(await claimFor(ground, bucket, people(20, `first-${bucket.bucket}`))))
     }
     assert.equal(accepted.length, bucketCount * 20)
-    await untilDelivered(accepted, 10_000)
+    await untilDelivered(accepted, 20_000)
     for (const bucket of allBuckets()) {
       const settled = async () => (await snapshot(ground.deps.runner, bucket))!.entries === 0
       await until(settled, 'the log was not emptied', 10_000)
@@ -122,7 +123,7 @@ describe('the core on a Redis Cluster', () => {
     const keeper = startStockKeeper(ground.deps)
     try {
       const stocked = async () => (await snapshot(ground.deps.runner, at(empty.bucket)))!.remaining > 0
-      await until(stocked, 'no stock came', 15_000)
+      await until(stocked, 'no stock came', 30_000)
     } finally {
       await keeper.stop()
     }
@@ -146,23 +147,24 @@ describe('the core on a Redis Cluster', () => {
       its!.map(async (bucket) => (await snapshot(ground.deps.runner, bucket))!.accepted),
     )
     const dead = cluster.masters.find(({ port }) => lost.endsWith(`:${port}`))!
+    // Watched from the start: it lasts only until the replica has taken over.
+    const noticed = until(
+      () => guardian.view().some(({ bucket, withheld }) => bucket.bucket === 0 && withheld === 'redis_away'),
+      'the guardian did not notice',
+      20_000,
+    )
+    noticed.catch(() => undefined)
     await dead.kill()
 
     const meanwhile = await claimFor(ground, others![0]!, people(20, 'meanwhile'))
     assert.equal(meanwhile.length, 20)
-    await untilDelivered(meanwhile, 10_000)
-    await until(
-      async () =>
-        guardian.view().some(({ bucket, withheld }) => bucket.bucket === 0 && withheld === 'redis_away'),
-      'the guardian did not notice',
-      10_000,
-    )
+    await untilDelivered(meanwhile, 20_000)
+    await noticed
 
     const accepted: Accepted[] = []
     for (const [i, bucket] of its!.entries()) {
-      await until(() => isLeased(bucket), 'its replica got no lease', 30_000)
+      const gate = await until(() => leasedGate(bucket), 'its replica got no lease', 30_000)
       assert.notEqual(addressOf(bucket), lost)
-      const gate = (await snapshot(ground.deps.runner, bucket))!
       assert.ok(gate.accepted >= before[i]!, 'what was acknowledged is there again')
       accepted.push(...(await claimFor(ground, bucket, people(20, `after-${bucket.bucket}`))))
     }
@@ -179,18 +181,18 @@ describe('the core on a Redis Cluster', () => {
   it('rebuilds a bucket whose replica had fallen behind when it was promoted: no claim twice, none beyond the limit', async () => {
     const bucket = allBuckets().find((one) => addressOf(one) !== addressOf(campaign))!
     const [dead, replica] = await pairOf(addressOf(bucket))
-    await until(() => isLeased(bucket), 'no lease', 15_000)
+    await until(() => leasedGate(bucket), 'no lease', 30_000)
     process.kill(replica.pid(), 'SIGSTOP')
     // Otherwise what it misses would wait for it in its socket.
     await withClient(dead, (client) => client.client('KILL', 'TYPE', 'REPLICA'))
     const unseen = await claimFor(ground, bucket, people(20, 'unseen'))
     assert.equal(unseen.length, 20)
-    await untilDelivered(unseen, 10_000)
+    await untilDelivered(unseen, 20_000)
     await dead.kill()
     process.kill(replica.pid(), 'SIGCONT')
     await until(() => isServedBy(bucket, replica.port), 'the replica was not promoted', 30_000)
     await until(
-      async () => (await isLeased(bucket)) && (await snapshot(ground.deps.runner, bucket))!.epoch >= 2 ** 32,
+      async () => ((await leasedGate(bucket))?.epoch ?? 0) >= 2 ** 32,
       'the bucket was not rebuilt',
       30_000,
     )
