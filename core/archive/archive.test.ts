@@ -58,15 +58,17 @@ it('the request log, exported and replayed into an empty database, gives the sam
   const lastOfFirst = Math.max(
     ...first.map(({ requestId }) => Number.parseInt(requestId.replace('-', '').slice(0, 12), 16)),
   )
-  await until(() => Date.now() > lastOfFirst + 1, 'the clock stands still', 1_000)
-  const between = Date.now()
+  // After the last of these, and before the first of the others: no two instants are the same millisecond.
+  const between = lastOfFirst + 1
+  await until(() => Date.now() > between, 'the clock stands still', 10_000)
   await claimFor(ground, bucket, people(60, 'then "quoted\\"'))
   await until(async () => (await ground.redis.xlen(logKey(bucket))) === 0, 'not drained', 10_000)
   await drain.stop()
 
   const folder = temporaryFolder('archive')
   const manifest = await exportArchive(ground.deps.db.admin, folder, Date.now() + 1)
-  assert.ok(manifest.files.some(({ name, lines }) => name.startsWith('requests-') && lines >= 3))
+  const requests = manifest.files.filter(({ name }) => name.startsWith('requests-'))
+  assert.ok(requests.reduce((sum, { lines }) => sum + lines, 0) >= 3)
 
   await withEmptyDatabase(async (url) => {
     const copy = connectDatabase({ url, prepare: true })

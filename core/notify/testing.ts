@@ -59,7 +59,7 @@ export async function serveStreams(ground: Ground): Promise<Service> {
   }
 }
 
-const deadlineMs = 10_000
+const deadlineMs = 30_000
 
 /** Opens the stream at `url` and keeps what it tells. */
 export async function listen(url: string, headers: Record<string, string>): Promise<Listener> {
