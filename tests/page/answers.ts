@@ -12,6 +12,19 @@ export interface Answer {
  */
 export type Reply = Answer | 'lose' | 'accept and lose'
 
+/** A reply in its turn: as it is, or made when its turn comes; one that is held keeps the page in its present state. */
+export type Scripted = Reply | (() => Reply | Promise<Reply>)
+
+export async function replyOf(scripted: Scripted | undefined): Promise<Reply | undefined> {
+  return typeof scripted === 'function' ? scripted() : scripted
+}
+
+/** A reply that is held until it is let go. */
+export function held(given: Reply): { scripted: Scripted; letGo(): void } {
+  const { promise, resolve } = Promise.withResolvers<Reply>()
+  return { scripted: () => promise, letGo: () => resolve(given) }
+}
+
 export function problem(status: number, code: string, extras: Record<string, unknown> = {}): Answer {
   return {
     status,

@@ -41,13 +41,19 @@ export async function openPage(
 }
 
 /** Waits until the page shows this phase. */
-export function phase(page: Page, name: string, timeout = 10_000): Promise<void> {
+export function phase(page: Page, name: string, timeout = 30_000): Promise<void> {
   return page.locator(`html[data-phase="${name}"]`).waitFor({ state: 'attached', timeout })
 }
 
-/** Polls a condition until it holds. @throws after 8 s, naming it. */
+/** The answer to the page's next request for a claim token; to be asked for before that, and awaited after it. */
+export async function tokenAnswered(page: Page): Promise<void> {
+  const response = await page.waitForResponse('**/claim-tokens')
+  await response.finished()
+}
+
+/** Polls a condition until it holds. @throws after 30 s, naming it. */
 export async function until(holds: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 8_000
+  const deadline = Date.now() + 30_000
   while (!holds()) {
     if (Date.now() > deadline) throw new Error(`in vain: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 20))

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { CampaignView } from '../../schema/view.ts'
-import type { Answer, Reply } from './answers.ts'
+import type { Answer, Scripted } from './answers.ts'
 
 /** One campaign of the double: its view, what it answers in which turn, and the claims that it accepted. */
 
@@ -19,9 +19,9 @@ export interface CampaignDouble {
   /** What was asked about this campaign and its claims, oldest first. */
   seen: Seen[]
   /** Answers to claims in turn; when used up, a claim is accepted (the same key: the same acceptance). */
-  claims: Reply[]
-  tokens: Reply[]
-  views: Reply[]
+  claims: Scripted[]
+  tokens: Scripted[]
+  views: Scripted[]
   /** While set, event streams are refused, and only polling is left. */
   noEvents: boolean
   /** Holds every claim until it resolves. */

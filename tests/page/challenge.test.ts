@@ -44,10 +44,22 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
     return campaign
   }
 
+  /** Keeps the page from hearing that a check is asked for, until the function that it gives is called. */
+  const holdTokens = async () => {
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    await page.route('**/claim-tokens', async (route) => {
+      await held
+      await route.continue()
+    })
+    return release
+  }
+
   test('it comes before the opening, is solved by keyboard, and the press at zero is one request', async () => {
-    await visit(8_000)
+    const release = await holdTokens()
+    await visit(20_000)
     await phase(page, 'upcoming')
     assert.deepEqual(gate.widget.asked, [], 'nothing of Turnstile before it is asked for')
+    release()
     await phase(page, 'challenge')
     assert.match(
       await status(),
@@ -68,7 +80,7 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
     assert.deepEqual(gate.widget.rendered, [
       { sitekey: siteKey, action: 'claim-token', theme: 'auto', size: 'flexible', language: 'en' },
     ])
-    await phase(page, 'open', 12_000)
+    await phase(page, 'open')
     const sent: string[] = []
     page.on('request', (request) => sent.push(new URL(request.url()).pathname.split('/').at(-1)!))
     await page.locator('#action').click()
@@ -78,7 +90,7 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
   })
 
   test('the opening may pass meanwhile: the page says so, and the button comes with the answer', async () => {
-    await visit(4_000)
+    await visit(8_000)
     await phase(page, 'challenge')
     await page.locator('#before', { hasText: "It's open." }).waitFor()
     assert.equal(await page.locator('#action').count(), 0)
@@ -89,14 +101,7 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
   })
 
   test('a claim pressed before the check was known goes out by itself after it', async () => {
-    let release = () => {}
-    const held = new Promise<void>((resolve) => {
-      release = resolve
-    })
-    await page.route('**/claim-tokens', async (route) => {
-      await held
-      await route.continue()
-    })
+    const release = await holdTokens()
     await visit(-1_000)
     await phase(page, 'open')
     await page.locator('#action').click()
@@ -203,7 +208,7 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
     await solve()
     await phase(page, 'busy')
     gate.turnstile.fault = 'none'
-    await phase(page, 'challenge', 15_000)
+    await phase(page, 'challenge')
     assert.doesNotMatch(await status(), /wasn't accepted/)
     await solve()
     await phase(page, 'open')
@@ -224,14 +229,7 @@ describe('the check that a claim token asks for', { skip: skipWithout(program) }
 
     await page.context().close()
     ;({ page } = await openPage(browser))
-    let release = () => {}
-    const held = new Promise<void>((resolve) => {
-      release = resolve
-    })
-    await page.route('**/claim-tokens', async (route) => {
-      await held
-      await route.continue()
-    })
+    const release = await holdTokens()
     await visit(-1_000)
     await phase(page, 'open')
     await page.locator('#terms-title').focus()

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { problem } from './answers.ts'
-import { browserProgram, openPage, phase, skipWithout, startBrowser, until } from './browser.ts'
+import {
+  browserProgram,
+  openPage,
+  phase,
+  skipWithout,
+  startBrowser,
+  tokenAnswered,
+  until,
+} from './browser.ts'
 import type { CampaignDouble } from './campaignDouble.ts'
 import { type Double, login, startDouble } from './double.ts'
 
@@ -31,19 +39,20 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
   const status = async () => String(await page.locator('#status').textContent())
 
   test('before the opening the page asks for the view and the token only; the press at zero is one request', async () => {
-    const campaign = double.campaign(3_000)
+    const campaign = double.campaign(9_000)
     await visit(campaign)
     await phase(page, 'upcoming')
     assert.match(await status(), /^Opens at \d\d:\d\d\. We'll enable the button for you\.$/)
     assert.equal(await action().getAttribute('aria-disabled'), 'true')
-    assert.match(String(await action().textContent()), /Opens in\s*00:0[123]/)
+    assert.match(String(await action().textContent()), /Opens in\s*00:0\d/)
     await action().click({ force: true })
 
     await phase(page, 'open')
     const opened = Date.now()
     const startsAt = Date.parse(campaign.view.starts_at)
     assert.ok(
-      opened >= startsAt && opened < startsAt + 1_000,
+      // A second for the page, and two for a machine that stalls before we see it.
+      opened >= startsAt && opened < startsAt + 3_000,
       `opened ${opened - startsAt} ms after the start`,
     )
     const before = campaign.seen.map(({ method, path }) => `${method} ${path.split('/').at(-1)}`)
@@ -131,17 +140,17 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
 
   test('busy counts down, and tries again with the same key, not sooner than asked', async () => {
     const campaign = double.campaign(-1_000)
-    campaign.claims.push(problem(503, 'BUSY', { retry_after_ms: 1_200 }), problem(503, 'NOT_READY'))
+    campaign.claims.push(problem(503, 'BUSY', { retry_after_ms: 5_000 }), problem(503, 'NOT_READY'))
     await visit(campaign)
     await phase(page, 'open')
     await action().click()
     await phase(page, 'busy')
-    assert.match(await status(), /^Many people at once\. Trying again for you in [12] s\.$/)
-    assert.match(String(await action().textContent()), /Again in\s*[12] s/)
+    assert.match(await status(), /^Many people at once\. Trying again for you in [1-8] s\.$/)
+    assert.match(String(await action().textContent()), /Again in\s*[1-8] s/)
     await phase(page, 'accepted')
     const claims = campaign.asked('POST', '/claims')
     assert.equal(claims.length, 3)
-    assert.ok(claims[1]!.at - claims[0]!.at >= 1_200)
+    assert.ok(claims[1]!.at - claims[0]!.at >= 5_000)
     assert.equal(new Set(claims.map((each) => each.headers['idempotency-key'])).size, 1)
   })
 
@@ -201,9 +210,10 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
       problem(503, 'UNAVAILABLE', { retry_after_ms: 60_000 }),
       problem(401, 'UNAUTHENTICATED'),
     )
+    const ahead = tokenAnswered(page)
     await visit(campaign)
     await phase(page, 'open')
-    await until(() => campaign.asked('POST', '/claim-tokens').length === 1, 'the token is asked for ahead')
+    await ahead
     await action().click()
     await phase(page, 'signed_out')
     assert.equal(campaign.asked('POST', '/claims').length, 0)
@@ -265,8 +275,11 @@ describe('the page’s path of a claim', { skip: skipWithout(program) }, () => {
 
   test('a press that was early by the server’s clock is sent at the start without another press', async () => {
     const campaign = double.campaign(-1_000)
-    const startsAt = Date.now() + 1_500
-    campaign.claims.push(problem(409, 'NOT_STARTED', { starts_at: new Date(startsAt).toISOString() }))
+    let startsAt = 0
+    campaign.claims.push(() => {
+      startsAt = Date.now() + 5_000
+      return problem(409, 'NOT_STARTED', { starts_at: new Date(startsAt).toISOString() })
+    })
     await visit(campaign)
     await phase(page, 'open')
     await action().click()

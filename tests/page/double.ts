@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buildSite } from '../../edge/site/build.ts'
 import type { CampaignView } from '../../schema/view.ts'
-import { problem, reply, send } from './answers.ts'
+import { problem, reply, replyOf, send } from './answers.ts'
 import {
   accept,
   type CampaignDouble,
@@ -78,9 +78,10 @@ export async function startDouble(): Promise<Double> {
     if (!campaign) return send(response, problem(404, 'CAMPAIGN_NOT_FOUND'))
     note(campaign, request)
     if (rest === undefined) return view(campaign, request, response)
-    if (rest === 'claim-tokens') return reply(response, campaign.tokens.shift() ?? freshToken(now()))
+    if (rest === 'claim-tokens')
+      return reply(response, (await replyOf(campaign.tokens.shift())) ?? freshToken(now()))
     await campaign.gate
-    const scripted = campaign.claims.shift()
+    const scripted = await replyOf(campaign.claims.shift())
     const accepted = scripted === undefined || scripted === 'accept and lose'
     const acceptance = accepted ? accept(campaign, request.headers, now()) : undefined
     return reply(response, scripted ?? acceptance!)
@@ -89,8 +90,12 @@ export async function startDouble(): Promise<Double> {
   const note = (campaign: CampaignDouble, { method, url, headers }: IncomingMessage) =>
     campaign.seen.push({ at: now(), method: method!, path: url!, headers })
 
-  function view(campaign: CampaignDouble, request: IncomingMessage, response: ServerResponse): void {
-    const scripted = campaign.views.shift()
+  async function view(
+    campaign: CampaignDouble,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const scripted = await replyOf(campaign.views.shift())
     if (scripted) {
       reply(response, scripted)
       return

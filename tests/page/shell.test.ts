@@ -71,7 +71,7 @@ describe('what holds around the page’s states', { skip: skipWithout(program) }
   })
 
   test('the whole claim can be made by keyboard, and the focus is never lost', async () => {
-    const campaign = double.campaign(1_500)
+    const campaign = double.campaign(8_000)
     await page.goto(`${double.origin}/c/${campaign.id}#login=${login('ada')}`)
     await phase(page, 'upcoming')
     const order: string[] = []

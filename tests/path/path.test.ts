@@ -4,10 +4,11 @@ import postgres from 'postgres'
 import { audit, type Told } from '../../loadtest/audit/audit.ts'
 import { openCampaign } from '../../loadtest/traffic/campaign.ts'
 import { HttpClient, type Reply } from '../../loadtest/traffic/client.ts'
-import { encodeClaim, gatherShoppers, type Shopper } from '../../loadtest/traffic/shoppers.ts'
+import { encodeClaim, type Shopper } from '../../loadtest/traffic/shoppers.ts'
+import { limits } from '../../schema/limits.ts'
 import { type Stack, startStack } from '../../stack/stack.ts'
 import { temporaryFolder } from '../../stack/testing.ts'
-import { eventually, sseEvent } from './wait.ts'
+import { eventually, gather, sseEvent } from './wait.ts'
 
 /** The whole path on real parts: worker runtime, gateway, Redis, core, Postgres, each a process of its own. */
 describe('the whole path', () => {
@@ -37,7 +38,7 @@ describe('the whole path', () => {
       startsAtMs: now - 1000,
       endsAtMs: now + 3_600_000,
     })
-    const people = await gatherShoppers(stack, client, campaignId, shoppers, () => {})
+    const people = await gather(stack, client, campaignId, shoppers)
     await eventually('the gate has its lease', async () => {
       const [row] = await sql`SELECT primed_at FROM buckets WHERE campaign_id = ${campaignId}`
       if (!row?.['primed_at']) return false
@@ -161,26 +162,26 @@ describe('the whole path', () => {
   it('the core killed again and again while claims flow: every acceptance is delivered once (IS1)', async () => {
     const { campaignId, people } = await opened(400, 400)
     const told: Told[] = []
-    let refused = 0
     let done = false
     const killer = (async () => {
       while (!done) {
+        const lease = await leaseOf(campaignId)
         await stack.part('core').kill()
         await stack.part('core').restart()
-        await eventually('the core drains again', async () => told.length > 0 || refused > 0 || done)
+        // Killed before it has renewed the lease each time, it would let nobody through.
+        await eventually('the core renews the lease', async () => done || (await leaseOf(campaignId)) > lease)
       }
     })()
     for (let at = 0; at < people.length; at += 20) {
       await Promise.all(
         people.slice(at, at + 20).map(async (shopper) => {
-          const end = Date.now() + 30_000
+          const end = Date.now() + 60_000
           for (;;) {
             const reply = await send(campaignId, shopper)
             if (reply.status === 202) {
               told.push({ userId: shopper.userId, requestId: json(reply)['request_id']! })
               return
             }
-            refused++
             // No lease while the core is away: BUSY, and the same key later.
             assert.ok(['BUSY', 'OUTCOME_UNKNOWN'].includes(json(reply)['code']!), reply.body)
             if (Date.now() > end) throw new Error('never accepted')
@@ -197,15 +198,25 @@ describe('the whole path', () => {
   })
 
   it('Postgres away: claims are accepted until the lease says stop, and delivered once it is back', async () => {
-    const { campaignId, people } = await opened(50, 50)
-    await stack.part('postgres').stop()
-    const told: Told[] = []
     const refusals = new Set<string>()
-    for (const shopper of people) {
-      const reply = await send(campaignId, shopper)
-      if (reply.status === 202) told.push({ userId: shopper.userId, requestId: json(reply)['request_id']! })
-      else refusals.add(json(reply)['code']!)
+    const claimAway = async () => {
+      const { campaignId, people } = await opened(50, 50)
+      await stack.part('postgres').stop()
+      const told: Told[] = []
+      for (const shopper of people) {
+        const reply = await send(campaignId, shopper)
+        if (reply.status === 202) told.push({ userId: shopper.userId, requestId: json(reply)['request_id']! })
+        else refusals.add(json(reply)['code']!)
+      }
+      return { campaignId, people, told }
     }
+    let away = await claimAway()
+    // On a busy machine Postgres may take as long to stop as a lease lasts.
+    for (let tries = 1; tries < 4 && away.told.length === 0; tries++) {
+      await stack.part('postgres').start()
+      away = await claimAway()
+    }
+    const { campaignId, people, told } = away
     assert.ok(told.length > 0, 'the lease still ran')
     await eventually('the lease runs out', async () => {
       const reply = await send(campaignId, { ...people[0]!, idempotencyKey: crypto.randomUUID() })
@@ -225,7 +236,7 @@ describe('the whole path', () => {
     const away = await send(campaignId, people[0]!)
     assert.equal(away.status, 503)
     assert.match(away.head, /\r\nretry-after: \d+/i)
-    assert.ok(Date.now() - began < 4000)
+    assert.ok(Date.now() - began < limits.claimDeadlineMs + 3_000)
     await stack.part('redis').start()
     let last: Reply | undefined
     await eventually('the claim is accepted', async () => {
