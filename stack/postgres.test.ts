@@ -52,40 +52,57 @@ async function abandonServer(dir: string): Promise<ProcessId> {
 
 const linux = process.platform === 'linux' ? {} : { skip: 'needs /proc' }
 
-test('a server that a killed supervisor left behind is stopped, and its data are found', linux, async (t) => {
-  const dir = place(t)
-  const orphan = await abandonServer(dir)
-  const server = await startPostgres({ dir, settings })
-  t.after(() => server.stop())
-  assert.equal(isRunning(orphan), false)
-  assert.deepEqual(await run(server.url, 'SELECT v FROM kept'), [{ v: 1 }])
-})
-
-test('after a kill -9 of the server itself the data are recovered', async (t) => {
-  const dir = place(t)
-  const first = await startPostgres({ dir, settings })
-  await run(first.url, 'CREATE TABLE kept AS SELECT 2 AS v')
-  await first.kill()
-  const second = await startPostgres({ dir, settings })
-  t.after(() => second.stop())
-  assert.deepEqual(await run(second.url, 'SELECT v FROM kept'), [{ v: 2 }])
-})
-
-test('a process file whose number belongs to another program by now stops nobody', linux, async (t) => {
-  const dir = place(t)
-  const first = await startPostgres({ dir, settings })
-  await first.stop()
+/** A server that was stopped in order, and a process file that names another program. */
+async function strangerUnder(t: TestContext, server: Postgres): Promise<ReturnType<typeof spawn>> {
+  await server.stop()
   const stranger = spawn('/bin/sleep', ['600'], { stdio: 'ignore' })
   t.after(() => stranger.kill())
-  const data = join(first.dir, 'data')
+  const data = join(server.dir, 'data')
   writeFileSync(join(data, 'postmaster.pid'), `${stranger.pid}\n${data}\n1\n1\n\n127.0.0.1\n0 0\nready\n`)
-  const second = await startPostgres({ dir, settings })
-  t.after(() => second.stop())
-  assert.equal(stranger.exitCode, null)
-  assert.deepEqual(await run(second.url, 'SELECT 1 AS v'), [{ v: 1 }])
+  return stranger
+}
+
+test('one data folder, however its server ended', { timeout: 300_000 }, async (t) => {
+  const dir = place(t)
+  let server: Postgres | undefined
+  const start = async () => {
+    const started = await startPostgres({ dir, settings })
+    t.after(() => started.stop())
+    return started
+  }
+
+  await t.test(
+    'a server that a killed supervisor left behind is stopped, and its data are found',
+    linux,
+    async () => {
+      const orphan = await abandonServer(dir)
+      server = await start()
+      assert.equal(isRunning(orphan), false)
+      assert.deepEqual(await run(server.url, 'SELECT v FROM kept'), [{ v: 1 }])
+    },
+  )
+
+  await t.test('after a kill -9 of the server itself the data are recovered', async () => {
+    server ??= await start()
+    await run(server.url, 'CREATE TABLE kept_too AS SELECT 2 AS v')
+    await server.kill()
+    server = await start()
+    assert.deepEqual(await run(server.url, 'SELECT v FROM kept_too'), [{ v: 2 }])
+  })
+
+  await t.test(
+    'a process file whose number belongs to another program by now stops nobody',
+    linux,
+    async () => {
+      const stranger = await strangerUnder(t, server ?? (await start()))
+      server = await start()
+      assert.equal(stranger.exitCode, null)
+      assert.deepEqual(await run(server.url, 'SELECT 1 AS v'), [{ v: 1 }])
+    },
+  )
 })
 
-test('a busy port is avoided', async (t) => {
+test('a busy port is avoided, and only 127.0.0.1 is served, with a password, in UTC and UTF-8', async (t) => {
   const busy = createServer().listen(0, '127.0.0.1')
   t.after(() => busy.close())
   await new Promise((resolve) => busy.once('listening', resolve))
@@ -93,12 +110,6 @@ test('a busy port is avoided', async (t) => {
   const server = await startPostgres({ dir: place(t), port, settings })
   t.after(() => server.stop())
   assert.notEqual(server.port, port)
-  assert.deepEqual(await run(server.url, 'SELECT 1 AS v'), [{ v: 1 }])
-})
-
-test('only 127.0.0.1 is served, with a password, in UTC and UTF-8', async (t) => {
-  const server: Postgres = await startPostgres({ dir: place(t), settings })
-  t.after(() => server.stop())
   const [row] = await run(
     server.url,
     `SELECT current_setting('listen_addresses') AS listen, current_setting('unix_socket_directories') AS socket,

@@ -91,7 +91,7 @@ async function busPort(client: Redis): Promise<string> {
   return port!
 }
 
-async function until(holds: () => Promise<boolean>, deadlineMs = 20_000): Promise<void> {
+async function until(holds: () => Promise<boolean>, deadlineMs = 60_000): Promise<void> {
   const end = Date.now() + deadlineMs
   while (!(await holds())) {
     if (Date.now() > end) throw new Error('the Redis Cluster did not form in time')

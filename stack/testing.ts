@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import { keepAtExit, removeAtExit } from './guard.ts'
@@ -34,6 +35,7 @@ export interface FreshRedis {
   pid(): number
 }
 
+const restartsMax = 10
 const HOME = fileURLToPath(new URL('../.tidegate/', import.meta.url))
 
 /** A temporary folder that is removed when this process ends; other users may pass through it. */
@@ -116,8 +118,14 @@ export async function freshRedis(
     },
     async restart() {
       await current.stop()
-      current = await start(port)
-      if (current.port !== port) throw new Error(`Port ${port} was taken while Redis was down`)
+      for (let attempt = 1; ; attempt++) {
+        current = await start(port)
+        if (current.port === port) return
+        // Whoever looked for a free port at that moment may let go of this one again.
+        await current.kill()
+        if (attempt === restartsMax) throw new Error(`Port ${port} was taken while Redis was down`)
+        await pause(500)
+      }
     },
   }
 }

@@ -13,7 +13,7 @@ export const pauseUnderLoad: Drill = {
     const flood = world.startFlood({ everyMs: 200 })
     await world.untilTold(50)
     const closedAtMs = await world.command('pause')
-    await until(() => (flood.codes['PAUSED'] ?? 0) > 30, 'nobody hears PAUSED', 10_000)
+    await until(() => (flood.codes['PAUSED'] ?? 0) > 30, 'nobody hears PAUSED', 30_000)
     const late = flood.told.filter(({ acceptedAtMs }) => acceptedAtMs > closedAtMs).length
     if (late > 0) world.violations.push(`${late} claims were accepted after the pause had reached every gate`)
     const atPause = flood.told.length

@@ -14,11 +14,14 @@ import { runDrill } from './runDrill.ts'
 const home = join(import.meta.dirname, '..', '..', '.tidegate')
 mkdirSync(home, { recursive: true, mode: 0o711 })
 
+/** A drill gives itself up after 2 minutes, beside what its stack takes to start and to stop. */
+const patience = { timeout: 300_000 }
+
 const historyOf = (name: string): HistoryEvent[] =>
   fromLines(readFileSync(join(home, 'drills', `${name}.jsonl`), 'utf8'))
 
 for (const drill of [edgeKilledAfterAccept, pauseUnderLoad])
-  it(`drill ${drill.name}: ${drill.about}`, async () => {
+  it(`drill ${drill.name}: ${drill.about}`, patience, async () => {
     const result = await runDrill(drill, home)
     assert.deepEqual(result.violations, [])
     assert.ok(result.passed)
@@ -46,7 +49,7 @@ const spoiled: Drill = {
   },
 }
 
-it('a drill whose stores were spoiled behind its back fails, by both auditors', async () => {
+it('a drill whose stores were spoiled behind its back fails, by both auditors', patience, async () => {
   const { passed, violations } = await runDrill(spoiled, home)
   assert.ok(!passed)
   for (const expected of [

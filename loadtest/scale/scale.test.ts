@@ -31,7 +31,9 @@ test('a name or a number that it does not know ends it with 2', async () => {
     assert.equal(await main(args), 2)
 })
 
-test('a campaign of eight buckets on a cluster is measured and audited, and a coupon too many is found', async () => {
+test('a campaign of eight buckets on a cluster is measured and audited, and a coupon too many is found', {
+  timeout: 300_000,
+}, async () => {
   const setup = setups.find(({ name }) => name === 'cluster-8-buckets')!
   const stack = await startStack({ dir: temporaryFolder('scale-run'), scale: setup.stack })
   const sql = postgres(stack.endpoints.postgres, { max: 1, onnotice: () => undefined })

@@ -1,4 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Stack } from '../../stack/stack.ts'
+
+const attemptsMax = 8
+const againMs = 500
 
 export interface CampaignWish {
   name: string
@@ -68,7 +72,7 @@ async function call(
   body?: unknown,
   etag?: string,
 ): Promise<{ body: Record<string, unknown>; etag: string }> {
-  const response = await fetch(stack.endpoints.core + path, {
+  const request = {
     method,
     headers: {
       Authorization: `Bearer ${login}`,
@@ -77,7 +81,14 @@ async function call(
       ...(etag === undefined ? {} : { 'If-Match': etag }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  })
+  }
+  let response = await fetch(stack.endpoints.core + path, request)
+  // A machine that stalls is told to come again, and may: under the same key it is one command.
+  for (let attempt = 1; response.status === 503 && attempt < attemptsMax; attempt++) {
+    await response.body?.cancel()
+    await pause(againMs)
+    response = await fetch(stack.endpoints.core + path, request)
+  }
   const answer = (await response.json()) as Record<string, unknown>
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`)
   return { body: answer, etag: response.headers.get('etag') ?? '' }
