@@ -24,7 +24,7 @@ const notes = async () => (await db.query.sql`SELECT n FROM notes ORDER BY n`).m
 
 async function kill(pid: number): Promise<void> {
   await db.query.sql`SELECT pg_terminate_backend(${pid})`
-  const deadline = Date.now() + 5_000
+  const deadline = Date.now() + 15_000
   for (;;) {
     const [left] = await db.query.sql`SELECT 1 FROM pg_stat_activity WHERE pid = ${pid}`
     if (left === undefined) return
