@@ -40,7 +40,7 @@ export const bounds = {
   locationOverMs: 1_000,
   locationKeysMax: 10_000,
   /** One of so many requests is counted for its location; wrangler.toml has the limits. */
-  requestsPerLocationCount: 200,
+  requestsPerLocationCount: 1_000,
 
   /** So many failures in a row open a circuit, for so long; then one call at a time looks. */
   circuitFailuresMax: 5,

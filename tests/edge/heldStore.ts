@@ -8,7 +8,7 @@ export interface StoreCall {
   readonly gate: string
   /** Users of its claims, in their order. */
   readonly users: readonly string[]
-  /** Sends it on to Redis, and answers with what Redis says. */
+  /** Sends it on to Redis, and answers with what Redis says. A call goes on once, however often it is let go. */
   pass(): void
   /** Sends it on, and cuts the connection when Redis has answered. */
   loseAnswer(): void
@@ -59,8 +59,11 @@ export class HeldStore {
     const open = (this.#open.get(gate) ?? 0) + 1
     this.#open.set(gate, open)
     this.mostOpen = Math.max(this.mostOpen, open)
+    let gone = false
     // Before the answer is: with it the gate may start the next call.
     const ends = (lost: boolean) => () => {
+      if (gone) return
+      gone = true
       this.#forward(body, headers, response, lost, () => this.#open.set(gate, this.#open.get(gate)! - 1))
     }
     const call = { gate, users: rest.slice(0, rest.length / 2), pass: ends(false), loseAnswer: ends(true) }
