@@ -271,12 +271,12 @@ test('with thousands waiting the queue is bounded: BUSY is told at once and is t
   // The queue has to be full before the first call times out: connections and requests are made beforehand.
   const quick = new HttpClient(world.url, count)
   try {
+    await Promise.all(Array.from({ length: count }, () => quick.send(quick.encode('GET', '/v1/none'))))
     await inTime(async (campaign) => {
       const gate = gateKey(campaign.buckets[0]!)
       const users = Array.from({ length: count }, (_, n) => `u${n}`)
-      const path = `/v1/campaigns/${campaign.id}`
-      const requests = users.map((user) => quick.encode('POST', `${path}/claims`, headersOf(campaign, user)))
-      await Promise.all(users.map(() => quick.send(quick.encode('GET', path))))
+      const path = `/v1/campaigns/${campaign.id}/claims`
+      const requests = users.map((user) => quick.encode('POST', path, headersOf(campaign, user)))
       store.held.add(gate)
       let busy = 0
       const began = performance.now()
@@ -295,17 +295,24 @@ test('with thousands waiting the queue is bounded: BUSY is told at once and is t
       const refused = users.filter((_, n) => told[n]![1].code === 'BUSY')
       for (const user of refused)
         assert.deepEqual(await inspect(world.runner, campaign.buckets[0]!, user), [], 'BUSY, yet accepted')
-      if (fullAfterMs > limits.arbiterCallTimeoutMs || tookMs > limits.claimDeadlineMs) return undefined
+      const isLate = tookMs > limits.claimDeadlineMs
+      const sizes = store.calls.map(({ users }) => users.length)
+      const full = sizes.filter((size) => size === limits.claimsPerCallMax).length
+      if (fullAfterMs > limits.arbiterCallTimeoutMs || (isLate && full < 10)) return undefined
       // No call has timed out yet, which comes before any deadline: it was the queue's bound.
       assert.equal(calls, limits.callsInFlightMax)
-      for (const [n, [, body]] of told.entries()) {
-        if (told[n]![0] === 202) assertOwn(users[n]!, told[n]!)
-        else assert.ok(body.code === 'BUSY' && body.retry_after_ms! > 0, JSON.stringify(body))
+      // Those whose deadline a slow machine has outlasted are the only ones that may not know.
+      const codes = isLate ? ['BUSY', 'OUTCOME_UNKNOWN'] : ['BUSY']
+      for (const [n, [status, body]] of told.entries()) {
+        if (status === 202) assertOwn(users[n]!, told[n]!)
+        else assert.ok(codes.includes(body.code!) && body.retry_after_ms! > 0, JSON.stringify(body))
       }
-      assert.equal((await world.bucket(campaign)).accepted, accepted.length)
-      const sizes = store.calls.map(({ users }) => users.length)
+      const surely = accepted.length
+      const unknown = count - surely - refused.length
+      const inRecord = (await world.bucket(campaign)).accepted
+      assert.ok(inRecord >= surely && inRecord <= surely + unknown, `${inRecord}, ${surely} + ${unknown}`)
       assert.equal(Math.max(...sizes), limits.claimsPerCallMax)
-      assert.ok(sizes.filter((size) => size === limits.claimsPerCallMax).length >= 10, sizes.join())
+      assert.ok(full >= 10, sizes.join())
       assert.equal(store.mostOpen, limits.callsInFlightMax)
       return true
     }, 10_000)
