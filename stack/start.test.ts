@@ -69,17 +69,20 @@ const idsOf = (endpoints: Endpoints) =>
     return id ? [id] : []
   })
 
+/** The usual ports are for one start on this machine: two at the same moment would find both of them free. */
+const anyPorts = { EDGE_PORT: '0', CORE_PORT: '0', GATEWAY_PORT: '0' }
+
 test('one folder over its starts', { timeout: 600_000 }, async (t) => {
   const dir = place(t)
   let run: Run
   let endpoints: Endpoints
-  const start = async () => {
-    run = startIn(t, dir)
+  const start = async (ports: Record<string, string> = anyPorts) => {
+    run = startIn(t, dir, ports)
     return ready(run, dir)
   }
 
   await t.test('start brings up everything with a demo campaign', async () => {
-    endpoints = await start()
+    endpoints = await start({})
     assert.deepEqual(Object.keys(endpoints.pids).sort(), [
       'core',
       'edge',
@@ -127,7 +130,7 @@ test('one folder over its starts', { timeout: 600_000 }, async (t) => {
     const { campaign_id } = endpoints
     endpoints = await start()
     assert.equal(endpoints.campaign_id, campaign_id)
-    const beside = startIn(t, dir)
+    const beside = startIn(t, dir, anyPorts)
     assert.equal(await beside.ended, 1)
     assert.match(beside.said(), /runs on .* already \(process \d+/)
   })
