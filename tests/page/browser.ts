@@ -45,6 +45,22 @@ export function phase(page: Page, name: string, timeout = 30_000): Promise<void>
   return page.locator(`html[data-phase="${name}"]`).waitFor({ state: 'attached', timeout })
 }
 
+/**
+ * Times the page's requests; to be called before the page is opened.
+ * @returns how far its idea of the server's clock may be off, ms: half of the trip of the view, which told it
+ */
+export async function timeTrips(page: Page): Promise<() => Promise<number>> {
+  await page.addInitScript(`{
+    const { fetch } = window
+    window.trips = []
+    window.fetch = async (...args) => {
+      const sentAt = performance.now()
+      try { return await fetch(...args) } finally { trips.push(performance.now() - sentAt) }
+    }
+  }`)
+  return async () => (await page.evaluate<number>('trips[0]')) / 2 + 50
+}
+
 /** The answer to the page's next request for a claim token; to be asked for before that, and awaited after it. */
 export async function tokenAnswered(page: Page): Promise<void> {
   const response = await page.waitForResponse('**/claim-tokens')
