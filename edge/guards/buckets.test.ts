@@ -13,9 +13,9 @@ const anyLimit: fc.Arbitrary<RateLimit> = fc
   .filter(isRateLimit)
 
 const waitOf = (buckets: Buckets, key: string, rate: Rate, nowMs: number) =>
-  waitAt(buckets.look(key, rate, nowMs), rate, nowMs)
+  waitAt(buckets.look(buckets.keyOf(key), rate, nowMs), rate, nowMs)
 const take = (buckets: Buckets, key: string, rate: Rate, nowMs: number) =>
-  buckets.put(key, buckets.look(key, rate, nowMs), rate)
+  buckets.put(buckets.keyOf(key), buckets.look(buckets.keyOf(key), rate, nowMs), rate)
 
 /** Asks at each of these distances in time; the instants at which something passed. */
 function passes(limit: RateLimit, gaps: readonly number[]): number[] {

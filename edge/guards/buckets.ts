@@ -1,4 +1,6 @@
+import { hash53 } from '../../schema/hash.ts'
 import type { Rate } from '../../schema/rate.ts'
+import { Instants } from './instants.ts'
 
 /**
  * Token buckets in isolate memory: one number a key, the instant at which its bucket would be full again (GCRA).
@@ -7,11 +9,13 @@ import type { Rate } from '../../schema/rate.ts'
  */
 export class Buckets {
   readonly #half: number
-  #young = new Map<string, number>()
-  #old = new Map<string, number>()
+  readonly #seed: number
+  #young = new Instants()
+  #old = new Instants()
 
   constructor(keysMax: number) {
     this.#half = Math.max(1, keysMax >> 1)
+    this.#seed = crypto.getRandomValues(new Int32Array(1))[0]!
   }
 
   /** Keys that are remembered. */
@@ -20,20 +24,30 @@ export class Buckets {
   }
 
   /**
+   * By what a text is known here: 53 bits of a hash that is another one in each isolate, so nobody can look for a text
+   * that takes from another's bucket.
+   */
+  keyOf(text: string): number {
+    return hash53(text, this.#seed) || 1
+  }
+
+  /**
    * Looks and takes nothing: when this key's bucket would be full again, never before now. `waitAt` tells from it
    * how long the key has to wait, `put` takes: one look serves both.
    */
-  look(key: string, rate: Rate, nowMs: number): number {
-    const at = this.#young.get(key) ?? this.#old.get(key)
+  look(key: number, rate: Rate, nowMs: number): number {
     // Later than an empty bucket's is a clock that stepped back, or a limit that was changed.
-    return at === undefined ? nowMs : Math.max(nowMs, Math.min(at, nowMs + rate.burst * rate.intervalMs))
+    const at = this.#young.get(key) || this.#old.get(key)
+    return Math.max(nowMs, Math.min(at, nowMs + rate.burst * rate.intervalMs))
   }
 
   /** Takes one of a bucket that was looked at just now and has something. */
-  put(key: string, fullAtMs: number, rate: Rate): void {
-    if (this.#young.size >= this.#half && !this.#young.has(key)) {
+  put(key: number, fullAtMs: number, rate: Rate): void {
+    if (this.#young.size >= this.#half && this.#young.get(key) === 0) {
+      const forgotten = this.#old
+      forgotten.clear()
       this.#old = this.#young
-      this.#young = new Map()
+      this.#young = forgotten
     }
     this.#young.set(key, fullAtMs + rate.intervalMs)
   }

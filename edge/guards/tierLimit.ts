@@ -9,7 +9,7 @@ import { Buckets, waitAt } from './buckets.ts'
 export class TierLimit {
   readonly #rate: Rate
   readonly #buckets = new Buckets(bounds.limitKeysMax)
-  #key = ''
+  #key = 0
   #fullAtMs = 0
   #lookedRate: Rate
 
@@ -24,7 +24,7 @@ export class TierLimit {
    */
   look(key: string, own: Rate | undefined, campaignId: string, nowMs: number): number {
     const rate = own ?? this.#rate
-    this.#key = own === undefined ? key : ownKey(campaignId, key)
+    this.#key = this.#buckets.keyOf(own === undefined ? key : ownKey(campaignId, key))
     this.#lookedRate = rate
     this.#fullAtMs = this.#buckets.look(this.#key, rate, nowMs)
     return waitAt(this.#fullAtMs, rate, nowMs)
