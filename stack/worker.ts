@@ -20,6 +20,13 @@ interface WorkerEnvironment {
   isolates: number
 }
 
+/**
+ * Of the runtime's collector. Each request, also a bare worker's, leaves half a kilobyte that only a collection of the
+ * whole heap frees. By default that waits for 35 MB, and then stops the isolate for 150 to 250 ms; on the platform many
+ * isolates share a crowd, here one has it all. With a start at 8 MB it stops for 30 to 55 ms.
+ */
+const COLLECTOR = '--initial-old-space-size=8 --max-semi-space-size=4'
+
 const EDGE = 'edge'
 const SITE = 'site'
 
@@ -82,7 +89,7 @@ function logLine(log: { level: string; message: string; timestamp: number }): vo
 }
 
 async function main(): Promise<void> {
-  Object.assign(process.env, OFFLINE)
+  Object.assign(process.env, OFFLINE, { MINIFLARE_WORKERD_V8_FLAGS: COLLECTOR })
   const environment = parseEnvironment(process.env)
   mkdirSync(environment.cache, { recursive: true })
   const bundle = await bundleWorker(environment.config, environment.cache)
