@@ -146,6 +146,7 @@ export const RECIPES: Record<PartName, Recipe> = {
         WORKER_CACHE: join(building.home, 'bundles'),
         WORKER_PORT: String(await portFor(building, 'edge', port)),
         WORKER_BINDINGS: JSON.stringify(bindings),
+        ...(options.workerV8Flags === undefined ? {} : { WORKER_V8_FLAGS: options.workerV8Flags }),
       },
     })
   },

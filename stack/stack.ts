@@ -41,6 +41,8 @@ export interface StackOptions {
   scale?: ScaleOptions
   /** The worker's wrangler.toml; the repository's unless given. */
   workerConfig?: string
+  /** Flags of the worker runtime's engine (WORKER_V8_FLAGS in worker.ts); short pauses unless given. */
+  workerV8Flags?: string
   progress?: (line: string) => void
   /** A part ended that nobody asked to end; without this, it is written to standard error. */
   onUnexpectedEnd?: (end: UnexpectedEnd) => void

@@ -42,6 +42,8 @@ export async function startFront(dir: string, say: (line: string) => void): Prom
     only: ['redis', 'gateway', 'edge'],
     env: { edge: { CORE_URL: core.url } },
     redis: { appendfsync: 'everysec' },
+    // Of all workers here alike, the engine is as it comes: rates are what counts.
+    workerV8Flags: '',
     progress: say,
   })
   edgeCore = parseKeyring('EDGE_CORE_KEYS', stack.keys.edgeCoreKeys, macFor)
@@ -96,6 +98,7 @@ function startYardstick(name: string, dir: string, bindings: Record<string, stri
       WORKER_CONFIG: join(import.meta.dirname, '..', name, 'wrangler.toml'),
       WORKER_CACHE: join(dir, 'bundles'),
       WORKER_BINDINGS: JSON.stringify(bindings),
+      WORKER_V8_FLAGS: '',
     },
   })
 }
