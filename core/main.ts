@@ -23,6 +23,7 @@ import { startReviewKeeper } from './review/keeper.ts'
 import { registerReviewRoutes } from './review/routes.ts'
 import { type CoreRole, parseRoles } from './role.ts'
 import { startStockKeeper } from './stock/keeper.ts'
+import { survivedTypeLookup } from './typeLookup.ts'
 import { startWebhooks } from './webhooks/deliver.ts'
 
 /**
@@ -40,6 +41,9 @@ async function main(): Promise<void> {
   const roles = orExplain(() => parseRoles(process.argv.slice(2)))
   const log = makeLog(env)
   const { deps, close } = orExplain(() => connect(env, log))
+  process.on('unhandledRejection', (error) => {
+    if (!survivedTypeLookup(error, deps.db, log)) throw error
+  })
   const applied = await migrate(env.databaseUrl)
   if (applied.length > 0) log.info({ applied }, 'migrated')
 

@@ -27,8 +27,10 @@ export async function runDrill(drill: Drill, home: string): Promise<DrillResult>
       home,
       postgres: { settings: { shared_buffers: '64MB' } },
       env: { edge: { LIMITS: limits } },
-      onUnexpectedEnd: ({ name: part, exit }) =>
-        violations.push(`${part} ended by itself: ${exit.signal ?? exit.code}`),
+      onUnexpectedEnd: ({ name: part, exit, tail }) =>
+        violations.push(
+          `${part} ended by itself: ${exit.signal ?? exit.code}, after saying: ${tail.slice(-600)}`,
+        ),
       ...drill.stack,
       ...prepared?.stack,
     })
