@@ -16,7 +16,7 @@ ${suites.map(({ name, about }) => `  ${name.padEnd(8)} ${about}`).join('\n')}
   all      every suite
 
   --json FILE  writes the figures
-  --turns N    how often the cases are repeated (3); a figure is the median
+  --turns N    how often the cases are repeated (3; edge: three short turns each); a figure is the median
   --strict     exit 1 when a budget is missed`
 
 async function main(): Promise<number> {

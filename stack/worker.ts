@@ -26,7 +26,7 @@ interface WorkerEnvironment {
  * For short pauses of the runtime's collector. Each request, also a bare worker's, leaves half a kilobyte that only a
  * collection of the whole heap frees. By default that waits for 35 MB, and then stops the isolate for 150 to 250 ms; on
  * the platform many isolates share a crowd, here one has it all. With this it stops for 20 to 30 ms, and a claim costs
- * some 5 % more.
+ * 5 to 12 % more.
  */
 const SHORT_PAUSES = '--initial-old-space-size=4 --max-semi-space-size=1'
 

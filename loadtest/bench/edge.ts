@@ -99,8 +99,9 @@ async function runTurn(
 }
 
 function between(before: Measured, after: Measured): Measured {
-  const worker = mean([before.cpuUs['worker']!, after.cpuUs['worker']!])
-  return { perSecond: mean([before.perSecond, after.perSecond]), cpuUs: { worker } }
+  const perSecond = mean([before.perSecond, after.perSecond])
+  const cpu = [before, after].flatMap(({ cpuUs }) => cpuUs['worker'] ?? [])
+  return { perSecond, cpuUs: cpu.length === 0 ? {} : { worker: mean(cpu) } }
 }
 
 /** A campaign whose one coupon is gone, and whose end the gate has heard of. */
